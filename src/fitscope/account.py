@@ -1,0 +1,276 @@
+"""Every instant of a training gets exactly one owner: a run becomes parts that add up to its wall time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from statistics import fmean, median
+
+from fitscope.model import (
+    Account,
+    Compile,
+    Line,
+    MachineSample,
+    Node,
+    Part,
+    Region,
+    Run,
+    Sampled,
+    Stage,
+    StepSeconds,
+    Use,
+    Where,
+)
+
+CALLBACKS = ("callback", "progress")
+MOST_LINES = 5
+MOST_SAMPLES = 600
+
+
+class BooksError(AssertionError):
+    """The parts of a region do not add up to its wall time: a mistake in fitscope."""
+
+
+@dataclass(frozen=True)
+class _Key:
+    """What makes a part: everything with the same key is one line."""
+
+    phase: str
+    name: str
+    where: Where | None = None
+
+
+@dataclass
+class _Sum:
+    seconds: float = 0.0
+    count: int = 0
+    samples: dict[tuple[Where, str], int] = field(default_factory=lambda: defaultdict(int))
+    inner: dict[_Key, _Sum] = field(default_factory=dict)
+
+
+def account(run: Run) -> Account:
+    """Where the time of a run went."""
+    roots: dict[tuple[str, Where | None], list[int]] = defaultdict(list)
+    trains = {fact.get("root") for fact in run.facts if fact["fact"] == "loop-trains"}
+    for node in run.nodes.values():
+        if node.phase == "region" and (node.name != "loop" or node.id in trains):
+            roots[node.name, node.where].append(node.id)
+    regions = [_region(run, call, where, ids) for (call, where), ids in roots.items()]
+    regions = [region for region in regions if region.wall_seconds > 0]
+    overhead = _overhead(run)
+    trained = sum(region.wall_seconds for region in regions)
+    return Account(
+        regions=tuple(sorted(regions, key=lambda region: -region.wall_seconds)),
+        overhead_seconds=overhead,
+        overhead_share=overhead / trained if trained else 0.0,
+        notes=tuple(_notes(run, regions)),
+        use=_use(run.samples),
+    )
+
+
+def _region(run: Run, call: str, where: Where | None, roots: list[int]) -> Region:
+    path_of = _Paths(run)
+    members = [node for node in run.nodes.values() if path_of(node)[0].id in roots]
+    wall = sum(node.seconds for node in members)
+    sums: dict[_Key, _Sum] = {}
+    samples = _by_node(run.sampled)
+    for node in members:
+        if node.seconds == 0 and node.count == 0:
+            continue
+        path = path_of(node)[1:]
+        key, inner = _owner(path)
+        total = sums.setdefault(key, _Sum())
+        total.seconds += node.seconds
+        own = inner is None or inner == key
+        total.count += node.count if own else 0
+        for sample in samples.get(node.id, ()):
+            total.samples[sample.where, sample.function] += sample.samples
+        if inner is not None and not own:
+            part = total.inner.setdefault(inner, _Sum())
+            part.seconds += node.seconds
+            part.count += node.count
+    parts = sorted((_part(key, total, wall) for key, total in sums.items()), key=lambda part: -part.seconds)
+    parts = [part for part in parts if part.seconds > 0 or part.count > 0]
+    if abs(sum(part.seconds for part in parts) - wall) > 1e-6 + 1e-9 * wall:
+        raise BooksError(f"the parts of {call} add up to {sum(p.seconds for p in parts)}, not to {wall}")
+    called = [run.called[root] for root in roots if root in run.called]
+    durations = tuple(duration for each in called for duration in each.durations)
+    beside = [sample for root in roots for sample in samples.get(-root, ())]
+    inside = {node.id for node in members}
+    return Region(
+        call=call,
+        where=where,
+        calls=sum(each.calls for each in called),
+        wall_seconds=wall,
+        steps=sum(each.steps for each in called),
+        epochs=sum(each.epochs for each in called),
+        step_seconds=_step_seconds(durations),
+        parts=tuple(parts),
+        stages=_stages(run, roots),
+        compiles=_compiles(run, inside),
+        forced_sync=_facts(run, "forced-sync", inside, "callback"),
+        threads=_lines({(s.where, s.function): s.samples for s in beside}),
+        workers=tuple(_workers(run, inside)),
+        notes=tuple(_region_notes(run, inside)),
+        durations=durations,
+    )
+
+
+class _Paths:
+    """From a root down to a node, remembered."""
+
+    def __init__(self, run: Run) -> None:
+        self._nodes = run.nodes
+        self._paths: dict[int, list[Node]] = {}
+
+    def __call__(self, node: Node) -> list[Node]:
+        found = self._paths.get(node.id)
+        if found is None:
+            parent = self._nodes.get(node.parent)
+            found = self._paths[node.id] = [*(self(parent) if parent is not None else []), node]
+        return found
+
+
+def _owner(path: list[Node]) -> tuple[_Key, _Key | None]:
+    """Which part a node's time belongs to, and which part inside that part."""
+    if not path:
+        return _Key("unexplained", "rest"), None
+    if path[-1].phase == "gc":
+        outer, _ = _owner(path[:-1])
+        return _Key("gc", outer.name), None
+    for index, node in enumerate(path):
+        if node.phase == "validation":
+            key = _inside(path[index + 1 :])
+            return _Key("validation", key), None
+        if node.phase in CALLBACKS:
+            rest = path[index + 1 :]
+            own = _Key(node.phase, node.name, node.where)
+            if any(below.phase == "checkpoint" for below in rest):
+                return _Key("checkpoint", node.name, node.where), None
+            calls = [below for below in rest if below.phase == "call"]
+            if not calls:
+                return own, None
+            return own, _Key("call", calls[0].name, calls[0].where)
+        if node.phase == "checkpoint":
+            return _Key("checkpoint", node.name), None
+        if node.phase == "call":
+            return _Key("step", f"{node.name} inside", node.where), None
+    last = path[-1]
+    return _Key(last.phase, last.name, last.where), None
+
+
+def _inside(path: list[Node]) -> str:
+    """The name of an inner part of the validation: its phase, or the callback."""
+    key, _ = _owner(path)
+    if key.phase in (*CALLBACKS, "checkpoint"):
+        return key.name
+    return key.phase if key.phase == "unexplained" else f"{key.phase}: {key.name}"
+
+
+def _part(key: _Key, total: _Sum, wall: float) -> Part:
+    inner = sorted((_part(k, t, wall) for k, t in total.inner.items()), key=lambda part: -part.seconds)
+    return Part(
+        phase=key.phase,
+        name=key.name,
+        where=key.where,
+        seconds=total.seconds,
+        share=total.seconds / wall if wall else 0.0,
+        count=total.count,
+        lines=_lines(total.samples),
+        inner=tuple(inner),
+    )
+
+
+def _lines(samples: dict[tuple[Where, str], int]) -> tuple[Line, ...]:
+    total = sum(samples.values())
+    lines = [Line(where, function, n, n / total) for (where, function), n in samples.items()]
+    return tuple(sorted(lines, key=lambda line: -line.samples)[:MOST_LINES])
+
+
+def _by_node(sampled: Iterable[Sampled]) -> dict[int, list[Sampled]]:
+    found: dict[int, list[Sampled]] = defaultdict(list)
+    for sample in sampled:
+        found[sample.node].append(sample)
+    return found
+
+
+def _step_seconds(durations: tuple[float, ...]) -> StepSeconds | None:
+    if not durations:
+        return None
+    ordered = sorted(durations)
+    return StepSeconds(median(ordered), ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))])
+
+
+def _stages(run: Run, roots: list[int]) -> tuple[Stage, ...]:
+    found = [stage for root in roots for stage in run.stages.get(root, ())]
+    return tuple(sorted(found, key=lambda stage: -(stage.seconds_per_batch or 0)))
+
+
+def _compiles(run: Run, inside: set[int]) -> tuple[Compile, ...]:
+    found: dict[tuple[str, str, str], Compile] = {}
+    for root in inside:
+        for item in run.compiles.get(root, ()):
+            key = (item.function, item.cause, item.detail)
+            if key in found:
+                earlier = found[key]
+                item = replace(item, count=item.count + earlier.count, seconds=item.seconds + earlier.seconds)
+            found[key] = item
+    return tuple(sorted(found.values(), key=lambda item: -item.seconds))
+
+
+def _facts(run: Run, kind: str, inside: set[int], field_name: str) -> tuple[str, ...]:
+    found = [str(fact[field_name]) for fact in run.facts if fact["fact"] == kind and fact.get("root") in inside]
+    return tuple(dict.fromkeys(found))
+
+
+def _workers(run: Run, inside: set[int]) -> Iterable[str]:
+    for fact in run.facts:
+        if fact["fact"] == "workers" and fact.get("root") in inside:
+            yield f"{fact['source']}: {fact['workers']} worker {'processes' if fact['processes'] else 'threads'}"
+
+
+def _region_notes(run: Run, inside: set[int]) -> Iterable[str]:
+    if any(fact["fact"] == "wait-unknown" and fact.get("root") in inside for fact in run.facts):
+        yield "The wait for data could not be told from the step for a part of this region."
+
+
+def _overhead(run: Run) -> float:
+    """What fitscope itself took: what it timed directly, and its passages through the seams."""
+    direct = sum(run.own.values()) + sum(n.seconds for n in run.nodes.values() if n.name == "fitscope itself")
+    passage = next((fact["seconds"] for fact in run.facts if fact["fact"] == "seam"), 0.0)
+    return direct + passage * sum(node.count for node in run.nodes.values())
+
+
+def _use(samples: tuple[MachineSample, ...]) -> Use | None:
+    if not samples:
+        return None
+    with_gpus = [sample.gpus for sample in samples if sample.gpus]
+    return Use(
+        cores_busy=fmean(sum(sample.cores) for sample in samples),
+        process_cpu=fmean(sample.process_cpu for sample in samples),
+        memory_peak_bytes=max(sample.memory_bytes for sample in samples),
+        memory_grown_bytes=samples[-1].memory_bytes - samples[0].memory_bytes,
+        io_wait=fmean(sample.io_wait for sample in samples),
+        major_faults=sum(sample.major_faults for sample in samples),
+        swap_bytes=max(sample.swap_bytes for sample in samples),
+        gpu_utilization=tuple(fmean(gpu[0] for gpu in each) for each in zip(*with_gpus, strict=True)),
+        gpu_memory_peak_bytes=tuple(max(gpu[1] for gpu in each) for each in zip(*with_gpus, strict=True)),
+        over_time=samples[:: max(1, len(samples) // MOST_SAMPLES)],
+    )
+
+
+def _notes(run: Run, regions: list[Region]) -> Iterable[str]:
+    for fact in run.facts:
+        if fact["fact"] == "failure":
+            yield f"Recording stopped: {fact['says']}. The training went on unobserved."
+        elif fact["fact"] == "keras-too-old":
+            yield f"The script uses Keras {fact['version']}: fitscope sees Keras 3 only."
+        elif fact["fact"] == "legacy-keras":
+            yield "The script uses legacy tf.keras (the tf_keras package): fitscope sees Keras 3 only."
+        elif fact["fact"] == "backend-unknown":
+            yield f"The Keras backend {fact['backend']} is unknown to fitscope: TensorFlow, JAX and torch are seen."
+        elif fact["fact"] == "problem":
+            yield str(fact["says"])
+        elif fact["fact"] == "stopped":
+            yield f"The script was ended after {fact['seconds']:g} s of training, as asked with --for."

@@ -1,0 +1,22 @@
+"""`fitscope demo`: record a bundled slow example."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from fitscope import examples, store
+from fitscope.cli.run_ import show_finished
+from fitscope.supervise import pass_on, supervise
+
+
+@click.command("demo", short_help="Record a bundled slow example.")
+def command() -> None:
+    """Record a bundled slow example, with the Keras backend that is installed."""
+    script = Path(examples.__file__).parent / "slow_training.py"
+    click.echo(f"$ fitscope run {script}", err=True)
+    finished = supervise([sys.executable, str(script)], store.new_path("demo"))
+    show_finished(finished)
+    pass_on(finished)

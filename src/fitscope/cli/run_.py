@@ -1,0 +1,119 @@
+"""`fitscope run`: record an unmodified script."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import re
+import sys
+from pathlib import Path
+
+import click
+
+from fitscope import store
+from fitscope.account import account
+from fitscope.model import FitscopeError
+from fitscope.report.to_terminal import console, to_terminal
+from fitscope.supervise import Finished, pass_on, supervise
+
+
+class Duration(click.ParamType[float]):
+    """60s, 2m, 1.5h, or plain seconds."""
+
+    name = "duration"
+    UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds."""
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|m|min|h|)\s*", str(value))
+        if match is None or float(match[1]) <= 0:
+            self.fail(f"{value!r} is no duration: write 60s, 2m or 1h.", param, ctx)
+        return float(match[1]) * self.UNITS[match[2]]
+
+
+@click.command(
+    "run",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    short_help="Record an unmodified script.",
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to keep the run.")
+@click.option("--for", "seconds", type=Duration(), metavar="60s", help="End the script after this much training.")
+@click.option("-m", "module", metavar="MODULE", help="Run a module, as python -m does.")
+@click.argument("command_line", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    output: Path | None,
+    seconds: float | None,
+    module: str | None,
+    command_line: tuple[str, ...],
+) -> None:
+    """Record an unmodified script and say where its training time went.
+
+    \b
+    fitscope run train.py --epochs 3
+    fitscope run -m package.train --epochs 3
+    fitscope run -- python train.py --epochs 3
+
+    The report goes to stderr; stdout, exit code and signals stay the script's own.
+    """
+    words = python_command(module, list(command_line), foreign=_after_dashes(ctx))
+    name = Path(module or next((word for word in command_line if not word.startswith("-")), "run")).stem
+    path = output or store.new_path(name)
+    finished = supervise(words, path, seconds=seconds)
+    show_finished(finished)
+    pass_on(finished)
+
+
+def show_finished(finished: Finished) -> None:
+    """Prints the report of a run that has just ended."""
+    out = console()
+    if finished.problem:
+        click.echo(f"fitscope: {finished.problem}", err=True)
+    if not finished.path.is_file():
+        click.echo("fitscope: no training was seen: no Python that fitscope could watch has run.", err=True)
+        return
+    try:
+        run = store.read(finished.path)
+        out.print()
+        to_terminal(run, account(run), out)
+    except FitscopeError as error:
+        click.echo(f"fitscope: {error}", err=True)
+
+
+def python_command(module: str | None, arguments: list[str], *, foreign: bool) -> list[str]:
+    """What to start, after a look whether it is there at all."""
+    if module is not None:
+        top = module.split(".")[0]
+        if importlib.machinery.PathFinder.find_spec(top, ["", *sys.path]) is None:
+            raise FitscopeError(f"there is no module {top} here.")
+        return [sys.executable, "-m", module, *arguments]
+    if not arguments:
+        raise FitscopeError("say which script to run: fitscope run train.py")
+    if foreign:
+        return arguments
+    if arguments[0].startswith("-"):
+        raise FitscopeError(f"there is no option {arguments[0]}: `fitscope run --help` lists them.")
+    script = Path(arguments[0])
+    if not script.exists():
+        raise FitscopeError(f"there is no file {script}.")
+    if script.is_dir() and not (script / "__main__.py").exists():
+        raise FitscopeError(f"{script} is a folder: name the script in it.")
+    return [sys.executable, *arguments]
+
+
+def _after_dashes(ctx: click.Context) -> bool:
+    """Whether the command line came behind `--`: then it is a command, not a script."""
+    words = sys.argv[1:]
+    if "--" not in words:
+        return False
+    before = words[: words.index("--")]
+    options_only = [word for word in before if word != "run"]
+    skip = False
+    for word in options_only:
+        if skip:
+            skip = False
+        elif word in ("-o", "--output", "--for"):
+            skip = True
+        elif not word.startswith("-"):
+            return False
+    return "-m" not in before

@@ -1,0 +1,48 @@
+"""What differs between the backends: one module each, with the same functions in the same order."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any, Protocol
+
+from fitscope.observe.calls import Call, Waits
+from fitscope.observe.ledger import Ledger
+from fitscope.observe.seams import Seams
+
+NAMES = ("tensorflow", "jax", "torch")
+
+
+class Backend(Protocol):
+    """The functions that each backend's module brings."""
+
+    name: str
+    fetches_before_step: bool
+    """Whether the loop fetches the batch itself, before the batch-begin hooks."""
+
+    def trainer_module(self) -> ModuleType:
+        """The module of Keras that holds the trainer."""
+
+    def trainer(self) -> Any:
+        """The class whose `fit` every model inherits."""
+
+    def epoch_iterator(self) -> Any:
+        """The class that goes through the batches of an epoch."""
+
+    def reading_waits(self) -> bool:
+        """Whether turning logs into numbers waits for the device."""
+
+    def waits(self, ledger: Ledger, call: Call, iterator: Any) -> Waits | None:
+        """How the wait for data inside the step is found, where it happens there."""
+
+    def hold(self, seams: Seams) -> None:
+        """Holds what only this backend has: its input, its compiler."""
+
+    def device(self) -> str:
+        """The kind of device that trains: cpu, gpu, tpu, mps."""
+
+
+def load(name: str) -> Backend:
+    """The module of a backend."""
+    module: Any = importlib.import_module(f"fitscope.observe.backends.{name}")
+    return module  # type: ignore[no-any-return]

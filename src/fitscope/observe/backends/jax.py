@@ -1,0 +1,154 @@
+"""JAX: the step is dispatched asynchronously, and fetches its batch from a Python iterator."""
+
+from __future__ import annotations
+
+import sys
+from threading import get_ident
+from types import ModuleType
+from typing import Any
+
+from fitscope.observe.calls import Call, Waits
+from fitscope.observe.compiles import note, shapes
+from fitscope.observe.ledger import Ledger, clock
+from fitscope.observe.recorder import recorder
+from fitscope.observe.seams import Seams
+
+name = "jax"
+fetches_before_step = False
+
+_TRACE = "/jax/core/compile/jaxpr_trace_duration"
+_EVENTS = {
+    _TRACE: "tracing",
+    "/jax/core/compile/jaxpr_to_mlir_module_duration": "lowering",
+    "/jax/core/compile/backend_compile_duration": "XLA",
+}
+
+
+def trainer_module() -> ModuleType:
+    """The module of Keras that holds the trainer."""
+    return sys.modules["keras.src.backend.jax.trainer"]
+
+
+def trainer() -> Any:
+    """The class whose `fit` every model inherits."""
+    return trainer_module().JAXTrainer
+
+
+def epoch_iterator() -> Any:
+    """The class that goes through the batches of an epoch."""
+    return trainer_module().JAXEpochIterator
+
+
+def reading_waits() -> bool:
+    """Whoever reads the logs first waits for the step: JAX returns from it at once."""
+    return True
+
+
+def waits(ledger: Ledger, call: Call, iterator: Any) -> Waits | None:
+    """The batch is fetched through an iterator of ours (see `hold`), so nothing has to be worked out."""
+    return None
+
+
+def hold(seams: Seams) -> None:
+    """Holds the iterators of all kinds of input, copies to the device, and JAX's compiler."""
+    from keras.src.trainers import data_adapters
+
+    for adapter in vars(data_adapters).values():
+        if isinstance(adapter, type) and "get_jax_iterator" in vars(adapter):
+            seams.replace(adapter, "get_jax_iterator", _watched(vars(adapter)["get_jax_iterator"]))
+
+    def copying(ledger: Ledger, data: Any, args: Any, kwargs: Any) -> Any:
+        if not isinstance(ledger.call, Call):
+            return None
+        node = ledger.node
+        ledger.enter(ledger.call.stations.transfer)
+        return node
+
+    def copied(ledger: Ledger, node: Any, result: Any, error: BaseException | None) -> None:
+        if node is not None:
+            ledger.back(node)
+
+    seams.hold(trainer_module(), "_distribute_data", copying, copied)
+    _hear_compiler(seams)
+
+
+def device() -> str:
+    """The kind of device that trains."""
+    return str(sys.modules["jax"].default_backend())
+
+
+class _Batches:
+    """Passes batches on and charges the wait for them."""
+
+    def __init__(self, iterable: Any) -> None:
+        self._iterator = iter(iterable)
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        ledger = recorder.ledgers.get(get_ident())
+        if ledger is None or not isinstance(ledger.call, Call):
+            return next(self._iterator)
+        call = ledger.call
+        node = ledger.node
+        if node == call.stations.first_batch:
+            return next(self._iterator)
+        ledger.enter(call.stations.data)
+        try:
+            batch = next(self._iterator)
+            call.batch_shapes = shapes(batch)
+            return batch
+        finally:
+            ledger.back(node)
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(self._iterator, attribute)
+
+
+def _watched(method: Any) -> Any:
+    def get_jax_iterator(self: Any) -> Any:
+        iterator = method(self)
+        return _Batches(iterator) if recorder.ledgers.get(get_ident()) is not None else iterator
+
+    return get_jax_iterator
+
+
+def _hear_compiler(seams: Seams) -> None:
+    """JAX says after each compilation how long it took; that time is taken from whoever owned it."""
+    from jax import monitoring
+
+    inner: dict[int, list[tuple[int, int]]] = {}
+
+    def heard(event: str, seconds: float, **what: Any) -> None:
+        stage = _EVENTS.get(event)
+        ledger = recorder.ledgers.get(get_ident())
+        if stage is None or ledger is None or ledger.node == ledger.outside:
+            return
+        try:
+            now = clock()
+            began = now - int(seconds * 1e9)
+            mine = inner.setdefault(ledger.ident, [])
+            within = [span for span in mine if span[0] >= began]
+            collected = sum(end - start for start, end in ledger.gc_spans if start >= began)
+            alone = max(0, now - began - sum(end - start for start, end in within) - collected)
+            mine[:] = [span for span in mine[-16:] if span[0] < began] + [(began, now)]
+            owner: Any = ledger.call or ledger.loop
+            if owner is None or alone == 0:
+                return
+            ledger.move(ledger.node, owner.stations.compile(stage), alone)
+            ledger.counts[owner.stations.compile(stage)] += 1
+            if stage == "XLA":
+                note(owner, str(what.get("fun_name") or "a function"), alone)
+        except Exception as error:
+            recorder.fail(error)
+
+    monitoring.register_event_duration_secs_listener(heard)
+
+    def forget() -> None:
+        from jax._src import monitoring as internal
+
+        unregister: Any = getattr(internal, "unregister_event_duration_listener", None)
+        (unregister or internal._unregister_event_duration_listener_by_callback)(heard)
+
+    seams.on_release(forget)

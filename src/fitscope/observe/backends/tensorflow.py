@@ -1,0 +1,324 @@
+"""TensorFlow: the batch is fetched inside the graph of the step, so the wait for it has to be worked out."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from statistics import median
+from types import ModuleType
+from typing import Any
+
+from fitscope.observe import tfdata
+from fitscope.observe.calls import Call, Waits
+from fitscope.observe.compiles import count
+from fitscope.observe.ledger import Ledger
+from fitscope.observe.recorder import recorder
+from fitscope.observe.seams import Seams
+
+name = "tensorflow"
+fetches_before_step = False
+
+MOST_GAPS = 100
+"""TensorFlow remembers this many gaps between two fetches."""
+
+
+def trainer_module() -> ModuleType:
+    """The module of Keras that holds the trainer."""
+    return sys.modules["keras.src.backend.tensorflow.trainer"]
+
+
+def trainer() -> Any:
+    """The class whose `fit` every model inherits."""
+    return trainer_module().TensorFlowTrainer
+
+
+def epoch_iterator() -> Any:
+    """The class that goes through the batches of an epoch."""
+    return trainer_module().TFEpochIterator
+
+
+def reading_waits() -> bool:
+    """On a CPU the step is done when it returns; on a device reading the logs waits for it."""
+    return device() != "cpu"
+
+
+def waits(ledger: Ledger, call: Call, iterator: Any) -> Waits | None:
+    """How the wait for data inside the step is found."""
+    if call.kind == "predict" or getattr(call.model, "run_eagerly", False):
+        return None  # fetched by Python code, which is held in `tfdata`
+    known = call.waits
+    if isinstance(known, Gaps) and known.iterator() is iterator:
+        return known
+    if not hasattr(iterator, "_iterator_resource") or not tfdata.autotunes(iterator):
+        return Timers(ledger, call)
+    return Gaps(ledger, call, iterator)
+
+
+def hold(seams: Seams) -> None:
+    """Holds the tracing of functions, and the fetch inside graphs that need timers."""
+    from tensorflow.python.distribute import input_lib
+    from tensorflow.python.eager.polymorphic_function import tracing_compilation
+
+    seams.hold(tracing_compilation, "_create_concrete_function", _tracing, _traced)
+    for owner in (input_lib.DistributedIteratorBase, sys.modules["tensorflow"].data.Iterator):
+        for method in ("get_next", "get_next_as_optional"):
+            for kind in (owner, *owner.__subclasses__()):
+                if method in vars(kind):
+                    seams.replace(kind, method, _timed_fetch(vars(kind)[method]))
+
+
+def device() -> str:
+    """The kind of device that trains."""
+    devices = sys.modules["tensorflow"].config.get_visible_devices()
+    kinds = {str(device.device_type).lower() for device in devices}
+    return next((kind for kind in ("tpu", "gpu") if kind in kinds), "cpu")
+
+
+# --- the wait for data ------------------------------------------------------------------------------------
+
+
+class Gaps:
+    """From the gaps that tf.data itself records between the end of one fetch and the start of the next.
+
+    A gap holds what the step did after its fetch and what happened until the next fetch began; the latter is
+    known here, so the former is, and the rest of the step call was the wait.
+    """
+
+    def __init__(self, ledger: Ledger, call: Call, iterator: Any) -> None:
+        self.ledger = ledger
+        self.stations = call.stations
+        self.iterator = weakref.ref(iterator)
+        self.each = max(1, getattr(call.model, "steps_per_execution", 1) or 1)
+        self.limit = max(2, (MOST_GAPS - 1) // self.each)
+        self.stages = tfdata.Stages(call.top.root, iterator) if call.region is not None else None
+        self.begun: list[int] = []
+        self.own: list[int] = []
+        self.ended_at: list[int] = []
+        self.traced: list[bool] = []
+        self.typical: int | None = None
+        self._spent = 0
+        self._traces = 0
+
+    def began(self, now: int) -> None:
+        """A step call begins."""
+        self.begun.append(now)
+        self._spent = self.ledger.spent[self.stations.step]
+        self._traces = self.ledger.counts[self.stations.trace]
+
+    def ended(self, now: int) -> None:
+        """It has returned."""
+        self.ended_at.append(now)
+        self.own.append(self.ledger.spent[self.stations.step] - self._spent)
+        self.traced.append(self.ledger.counts[self.stations.trace] != self._traces)
+        if len(self.ended_at) >= self.limit:
+            self._settle(final=False)
+
+    def finish(self) -> None:
+        """The input is at its end, or is left."""
+        if self.ended_at:
+            self._settle(final=True)
+        self.begun.clear()
+
+    def _settle(self, *, final: bool) -> None:
+        ledger, stations = self.ledger, self.stations
+        node = ledger.node
+        ledger.enter(stations.own)
+        iterator = self.iterator()
+        proto = tfdata.model_of(iterator) if iterator is not None else None
+        if proto is not None:
+            if self.stages is not None:
+                self.stages.read(proto, len(self.ended_at) * self.each)
+            self._charge([gap * 1000 for gap in proto.gap_times], final)
+        else:
+            recorder.fact("wait-unknown", root=stations.root)
+        keep = 0 if final or proto is None else 1
+        for column in (self.begun, self.own, self.ended_at, self.traced):
+            del column[: len(column) - keep]
+        ledger.back(node)
+
+    def _charge(self, gaps: list[int], final: bool) -> None:
+        """Moves what was waited from the step to the data."""
+        each, total = self.each, len(self.ended_at)
+        failed = len(self.begun) > total  # a last call found no more data, after one more gap
+        known = (total - 1) * each + (each - 1) + (1 if failed else 0)
+        tail = gaps[-known:] if known else []
+        if len(tail) < known:
+            return
+        steps: list[int] = []
+        for index in range(total):
+            inner = sum(tail[index * each : index * each + each - 1])
+            crossing = index * each + each - 1
+            if crossing < len(tail) and index + 1 < len(self.begun):
+                outside = self.begun[index + 1] - self.ended_at[index]
+                steps.append(inner + max(0, tail[crossing] - outside))
+            else:
+                steps.append(-1)
+        usual = [step for step, traced in zip(steps, self.traced, strict=True) if step >= 0 and not traced]
+        if usual:
+            self.typical = int(median(usual))
+        for index in range(total if final else total - 1):
+            own, step = self.own[index], steps[index]
+            if step < 0:
+                step = self.typical if self.typical is not None else own
+            step = min(step, own)
+            self.ledger.move(self.stations.step, self.stations.data, own - step)
+            self.ledger.counts[self.stations.data] += each
+            if self.traced[index] and self.typical is not None and step > self.typical:
+                self.ledger.move(self.stations.step, self.stations.first_run, step - self.typical)
+                self.ledger.counts[self.stations.first_run] += 1
+
+
+class Timers:
+    """From two clock operations around the fetch inside the graph, where tf.data keeps no gaps."""
+
+    current: Any = None
+    """The variable that graphs which are traced now add their waits to."""
+
+    def __init__(self, ledger: Ledger, call: Call) -> None:
+        tf = sys.modules["tensorflow"]
+        self.ledger = ledger
+        self.stations = call.stations
+        if Timers.current is None:
+            with tf.init_scope(), tf.device("CPU:0"):
+                Timers.current = tf.Variable([0.0, 0.0], dtype="float64", trainable=False, name="fitscope_wait")
+        self._seen = Timers.current.numpy()
+        self._calls = 0
+        self._spent = 0
+        self._own = 0
+        self._traces = 0
+        self._first: int | None = None
+
+    def began(self, now: int) -> None:
+        """A step call begins."""
+        self._spent = self.ledger.spent[self.stations.step]
+        self._traces = self.ledger.counts[self.stations.trace]
+
+    def ended(self, now: int) -> None:
+        """It has returned."""
+        own = self.ledger.spent[self.stations.step] - self._spent
+        self._calls += 1
+        if self.ledger.counts[self.stations.trace] != self._traces:
+            self._read(own)
+            self._first = own
+            return
+        self._own += own
+        if self._calls >= MOST_GAPS:
+            self._read(self._own)
+
+    def finish(self) -> None:
+        """The input is at its end, or is left."""
+        if self._calls:
+            self._read(self._own)
+
+    def _read(self, own: int) -> None:
+        ledger, node = self.ledger, self.ledger.node
+        ledger.enter(self.stations.own)
+        value = Timers.current.numpy()
+        waited, fetches = int((value[0] - self._seen[0]) * 1e9), int(value[1] - self._seen[1])
+        self._seen = value
+        if fetches:
+            waited = min(waited, own)
+            ledger.move(self.stations.step, self.stations.data, waited)
+            ledger.counts[self.stations.data] += fetches
+            if self._first is not None and self._calls > 1:
+                usual = (own - waited) // max(1, self._calls - 1)
+                if self._first > usual:
+                    ledger.move(self.stations.step, self.stations.first_run, self._first - usual)
+                    ledger.counts[self.stations.first_run] += 1
+                self._first = None
+        else:
+            recorder.fact("wait-unknown", root=self.stations.root)
+        self._calls = 0
+        self._own = 0
+        ledger.back(node)
+
+
+def _timed_fetch(original: Any) -> Any:
+    """The fetch as it is, unless a graph is being traced for a call that needs timers."""
+
+    def fetch(self: Any, *args: Any, **kwargs: Any) -> Any:
+        tf = sys.modules["tensorflow"]
+        variable = Timers.current
+        if variable is None or tf.executing_eagerly() or not _needs_timers(self):
+            return original(self, *args, **kwargs)
+        began = tf.timestamp()
+        with tf.control_dependencies([began]):
+            batch = original(self, *args, **kwargs)
+        with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
+            waited = tf.timestamp() - began
+            with tf.control_dependencies([variable.assign_add(tf.stack([waited, tf.ones_like(waited)]))]):
+                return tf.nest.map_structure(tf.identity, batch, expand_composites=True)
+
+    return fetch
+
+
+def _needs_timers(iterator: Any) -> bool:
+    from threading import get_ident
+
+    ledger = recorder.ledgers.get(get_ident())
+    call = ledger.call if ledger is not None else None
+    return isinstance(call, Call) and isinstance(call.waits, Timers)
+
+
+# --- tracing ----------------------------------------------------------------------------------------------
+
+_types: dict[tuple[Any, ...], tuple[int, Any]] = {}
+
+
+def _tracing(ledger: Ledger, function_type: Any, args: Any, kwargs: Any) -> Any:
+    owner: Any = ledger.call or ledger.loop
+    if owner is None or ledger.node == ledger.outside:
+        return None
+    node = ledger.node
+    if node == owner.stations.setup:
+        return None  # Keras makes a pipeline of its own for this call: part of preparing, not of the step
+    outermost = ledger.tree.nodes[node].phase != "compile"
+    ledger.enter(owner.stations.trace) if outermost else None
+    options = args[2] if len(args) > 2 else kwargs.get("tracing_options")
+    return owner, node, outermost, ledger.since, options, function_type
+
+
+def _traced(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
+    if token is None:
+        return
+    owner, node, outermost, began, options, function_type = token
+    if not outermost:
+        return
+    now = ledger.back(node)
+    function = getattr(options, "python_function", None)
+    name = str(getattr(options, "name", "a function"))
+    cause, detail = _cause((owner.root, name), function, function_type)
+    count(owner.root, name, cause, detail, now - began)
+
+
+def _cause(key: tuple[Any, ...], function: Any, function_type: Any) -> tuple[str, str]:
+    """Compares the signature that is traced with the last one of the same function."""
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    code = getattr(function, "__code__", None)
+    key += (code.co_filename, code.co_firstlineno) if code is not None else (str(function),)
+    before = _types.get(key)
+    _types[key] = (id(function), function_type)
+    if before is None:
+        return "first", ""
+    for parameter, now in function_type.parameters.items():
+        was = before[1].parameters.get(parameter)
+        if was is None or was.type_constraint == now.type_constraint:
+            continue
+        old, new = was.type_constraint, now.type_constraint
+        if "Literal" in type(new).__name__ or "Literal" in type(old).__name__:
+            return "Python scalar", f"{parameter}: {_plain(old)} -> {_plain(new)}"
+        return "changed shape", f"{parameter}: {_plain(old)} -> {_plain(new)}"
+    if before[0] != id(function):
+        return "new function", "the function or the model was made anew"
+    return "variables created", "the first call of a function that creates variables traces twice"
+
+
+def _plain(constraint: Any) -> str:
+    value = getattr(constraint, "value", None)
+    if value is not None:
+        return str(value)
+    shape = getattr(constraint, "shape", None)
+    if shape is not None:
+        return f"{tuple(shape)} {getattr(getattr(constraint, 'dtype', None), 'name', '')}".strip()
+    return str(constraint)

@@ -1,0 +1,96 @@
+"""PyTorch: the loop fetches the batch before the step; on a CPU the step runs in the calling thread."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from fitscope.observe.calls import Call, Waits
+from fitscope.observe.compiles import note
+from fitscope.observe.ledger import Ledger
+from fitscope.observe.recorder import recorder
+from fitscope.observe.seams import Seams
+
+name = "torch"
+fetches_before_step = True
+
+
+def trainer_module() -> ModuleType:
+    """The module of Keras that holds the trainer."""
+    return sys.modules["keras.src.backend.torch.trainer"]
+
+
+def trainer() -> Any:
+    """The class whose `fit` every model inherits."""
+    return trainer_module().TorchTrainer
+
+
+def epoch_iterator() -> Any:
+    """The class that goes through the batches of an epoch."""
+    return trainer_module().TorchEpochIterator
+
+
+def reading_waits() -> bool:
+    """On a CPU the step is done when it returns; on a device reading the logs waits for it."""
+    return device() != "cpu"
+
+
+def waits(ledger: Ledger, call: Call, iterator: Any) -> Waits | None:
+    """The batch was fetched before the step: nothing has to be worked out."""
+    return None
+
+
+def hold(seams: Seams) -> None:
+    """Holds torch's compiler, where it is used at all."""
+    module: Any = trainer_module()
+
+    def making(ledger: Ledger, model: Any, args: Any, kwargs: Any) -> Any:
+        if getattr(model, "jit_compile", False):
+            _hear_compiler(seams)
+
+    for mode in ("train", "test", "predict"):
+        seams.hold(module.TorchTrainer, f"make_{mode}_function", making, lambda *_: None)
+
+
+def device() -> str:
+    """The kind of device that trains."""
+    from keras.src.backend.torch.core import get_device
+
+    return str(get_device()).split(":")[0].replace("cuda", "gpu")
+
+
+_hearing: list[Any] = []
+
+
+def _hear_compiler(seams: Seams) -> None:
+    """Loads torch's compiler, as the model is about to, and is told when it begins and ends."""
+    if _hearing:
+        return
+    from threading import get_ident
+
+    from torch._dynamo.callback import callback_handler as handler
+
+    def begun(*_: Any) -> None:
+        ledger = recorder.ledgers.get(get_ident())
+        if ledger is not None and isinstance(ledger.call, Call):
+            open_nodes.append((ledger, ledger.node))
+            ledger.enter(ledger.call.stations.compile("torch.compile"))
+
+    def ended(*_: Any) -> None:
+        if open_nodes:
+            ledger, node = open_nodes.pop()
+            began = ledger.since
+            note(ledger.call, "step", ledger.back(node) - began)
+
+    open_nodes: list[tuple[Any, int]] = []
+    handler.register_start_callback(begun)
+    handler.register_end_callback(ended)
+    _hearing.append(handler)
+
+    def forget() -> None:
+        _hearing.clear()
+        handler.remove_start_callback(begun)
+        handler.remove_end_callback(ended)
+
+    seams.on_release(forget)

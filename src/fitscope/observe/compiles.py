@@ -1,0 +1,45 @@
+"""Why a step was compiled again: each compilation is counted under its cause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fitscope.observe.recorder import recorder
+
+_last: dict[tuple[int, str], tuple[Any, int]] = {}
+
+
+def shapes(batch: Any) -> Any:
+    """The shapes of a batch's arrays, as cheaply as they can be had."""
+    if isinstance(batch, (tuple, list)):
+        return tuple([shapes(item) for item in batch])
+    if isinstance(batch, dict):
+        return tuple([(key, shapes(item)) for key, item in batch.items()])
+    return getattr(batch, "shape", None)
+
+
+def note(owner: Any, function: str, nanoseconds: int) -> None:
+    """A function was compiled in a call or a loop: counts it under the cause that its batch shows."""
+    signature, model = getattr(owner, "batch_shapes", None), id(getattr(owner, "model", None))
+    before = _last.get((owner.root, function))
+    _last[owner.root, function] = (signature, model)
+    if before is None:
+        cause, detail = "first", ""
+    elif before[0] != signature:
+        cause, detail = "changed shape", f"{_plain(before[0])} -> {_plain(signature)}"
+    elif before[1] != model:
+        cause, detail = "new function", "the model was built or compiled anew"
+    else:
+        cause, detail = "another argument", ""
+    count(owner.root, function, cause, detail, nanoseconds)
+
+
+def count(root: int, function: str, cause: str, detail: str, nanoseconds: int) -> None:
+    """One more compilation of a function, for a cause."""
+    row = recorder.compiles.row(root, function, cause, detail[:200])
+    row[0] += 1
+    row[1] += nanoseconds
+
+
+def _plain(signature: Any) -> str:
+    return str(signature).replace("TensorShape", "").replace("torch.Size", "")

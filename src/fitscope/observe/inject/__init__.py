@@ -1,0 +1,1 @@
+"""The folder that stands first on the script's PYTHONPATH."""

@@ -1,0 +1,164 @@
+"""Input written in Python: the time inside the user's own loading function, and how many workers run it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import get_ident
+from typing import Any
+
+from fitscope.observe import loops
+from fitscope.observe.calls import Call
+from fitscope.observe.ledger import Ledger, Place, clock
+from fitscope.observe.recorder import recorder
+from fitscope.observe.seams import Seams, place_of
+
+
+class Function:
+    """The user's loading function, as a stage of the input."""
+
+    def __init__(self, name: str, where: Place | None, workers: int) -> None:
+        self.name = name
+        self.where = where
+        self.workers = workers
+
+    def ran(self, nanoseconds: int, batches: int = 1) -> None:
+        """It made `batches` batches in that time; in a worker process nobody sees the time."""
+        root = training_root()
+        if root is None:
+            return
+        file, line = self.where or (None, None)
+        row = recorder.stages.row(root, self.name, file, line)
+        row[0] += nanoseconds
+        row[1] += batches
+        row[2] += batches
+        row[3] += max(1, self.workers)
+        row[5] += 1
+
+
+def training_root() -> int | None:
+    """The region that is open now, in this thread or, for a worker thread, in the only one that trains."""
+    ledger = recorder.ledgers.get(get_ident())
+    candidates = [ledger] if ledger is not None and ledger.call is not None else list(recorder.ledgers.values())
+    for candidate in candidates:
+        if isinstance(candidate.call, Call):
+            return candidate.call.top.root
+        if candidate.loop is not None:
+            root: int = candidate.loop.root  # type: ignore[attr-defined]
+            return root
+    return None
+
+
+class _Items:
+    """A PyDataset whose items are timed; everything else is the user's own object."""
+
+    def __init__(self, dataset: Any, function: Function) -> None:
+        self.__dict__["_dataset"] = dataset
+        self.__dict__["_function"] = function
+
+    def __getitem__(self, index: Any) -> Any:
+        began = clock()
+        try:
+            return self._dataset[index]
+        finally:
+            self._function.ran(clock() - began)
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(self._dataset, attribute)
+
+    def __setattr__(self, attribute: str, value: Any) -> None:
+        setattr(self._dataset, attribute, value)
+
+
+def hold(seams: Seams) -> None:
+    """Holds Keras' adapters for PyDataset and generators."""
+    from keras.src.trainers.data_adapters.generator_data_adapter import GeneratorDataAdapter
+    from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
+
+    def adapting(ledger: Ledger, adapter: Any, args: Any, kwargs: Any) -> Any:
+        return adapter, next(iter([*args, *kwargs.values()]), None)
+
+    def adapted_dataset(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
+        adapter, dataset = token
+        if error is not None:
+            return
+        workers = int(getattr(dataset, "workers", 1))
+        processes = bool(getattr(dataset, "use_multiprocessing", False))
+        kind = type(dataset)
+        function = Function(f"{kind.__name__}.__getitem__", place_of(kind.__getitem__), workers)
+        if processes and adapter.enqueuer is not None:
+            root = training_root()
+            if root is not None:
+                recorder.fact("workers", root=root, source="PyDataset", workers=workers, processes=True)
+            return
+        adapter.py_dataset = _Items(dataset, function)
+        if adapter.enqueuer is not None:
+            adapter.enqueuer.py_dataset = adapter.py_dataset
+
+    def adapted_generator(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
+        adapter, generator = token
+        if error is not None:
+            return
+        code = getattr(generator, "gi_code", None)
+        name = code.co_name if code is not None else type(generator).__name__
+        where = Place(code.co_filename, code.co_firstlineno) if code is not None else None
+        if where is None:
+            where = place_of(getattr(type(generator), "__next__", None))
+        restore = adapter.generator
+        function = Function(name, where, 1)
+        adapter.generator = lambda: _timed(restore(), function)
+
+    seams.hold(PyDatasetAdapter, "__init__", adapting, adapted_dataset)
+    seams.hold(GeneratorDataAdapter, "__init__", adapting, adapted_generator)
+
+
+def _timed(batches: Any, function: Function) -> Iterator[Any]:
+    iterator = iter(batches)
+    while True:
+        began = clock()
+        try:
+            batch = next(iterator)
+        except StopIteration:
+            return
+        function.ran(clock() - began)
+        yield batch
+
+
+def hold_torch(seams: Seams) -> None:
+    """Holds torch's DataLoader: loops over it, and the user's dataset behind it."""
+    from torch.utils.data import dataloader
+    from torch.utils.data._utils import fetch
+
+    def fetching(ledger: Ledger, iterator: Any, args: Any, kwargs: Any) -> Any:
+        return loops.fetching(ledger, iterator, "DataLoader")
+
+    def fetched(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
+        loops.fetched(ledger, token, error)
+
+    seams.hold(dataloader._BaseDataLoaderIter, "__next__", fetching, fetched, anyone=True)
+
+    def reading(ledger: Ledger, fetcher: Any, args: Any, kwargs: Any) -> Any:
+        return fetcher, clock()
+
+    def read(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
+        fetcher, began = token
+        kind = type(fetcher.dataset)
+        method = getattr(kind, "__getitems__", None) or getattr(kind, "__getitem__", None)
+        method = method if fetcher.__class__.__name__ == "_MapDatasetFetcher" else kind.__iter__
+        name = f"{kind.__name__}.{getattr(method, '__name__', '')}"
+        if kind.__module__.startswith("keras.") or kind.__module__.startswith("torch."):
+            return
+        Function(name, place_of(method), 1).ran(clock() - began)
+
+    for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
+        seams.hold(kind, "fetch", reading, read)
+
+    def starting(ledger: Ledger, iterator: Any, args: Any, kwargs: Any) -> Any:
+        return next(iter([*args, *kwargs.values()]), None)
+
+    def started(ledger: Ledger, loader: Any, result: Any, error: BaseException | None) -> None:
+        root = training_root()
+        workers = getattr(loader, "num_workers", 0)
+        if root is not None and workers:
+            recorder.fact("workers", root=root, source="DataLoader", workers=workers, processes=True)
+
+    seams.hold(dataloader._MultiProcessingDataLoaderIter, "__init__", starting, started)

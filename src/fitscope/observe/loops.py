@@ -1,0 +1,224 @@
+"""Training loops written by hand: `for x, y in dataset:` with a gradient step, or `train_on_batch` in a loop.
+
+Such a loop has no call around it. It is seen at the iterator: from one `next` to the following one is a step,
+the inside of `next` is the wait for data, the rest is the body. It counts as a training only once the body has
+called a Keras model; going through a dataset for another purpose is nobody's training.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from threading import get_ident
+from typing import Any
+
+from fitscope.observe.calls import Call, Stations
+from fitscope.observe.ledger import Ledger, Place, clock
+from fitscope.observe.recorder import Region, recorder
+from fitscope.observe.seams import Seams, user_frame
+
+BODY = "your code in the loop"
+
+_stations: dict[int, Stations] = {}
+_watching: list[Any] = []
+_training: set[int] = set()
+
+
+class Loop:
+    """One pass over a dataset by the user's own code."""
+
+    __slots__ = ("began", "host", "iterator", "region", "root", "stations", "trains")
+
+    def __init__(self, ledger: Ledger, iterator: Any, where: Place) -> None:
+        self.root = recorder.root(ledger, "loop", where)
+        if self.root not in _stations:
+            _stations[self.root] = Stations(recorder.tree, self.root, BODY)
+        self.stations = _stations[self.root]
+        self.region: Region = recorder.regions[self.root]
+        self.iterator = weakref.ref(iterator, _Abandoned(ledger, self))
+        self.host: Stations | None = None
+        self.trains = self.root in _training
+        self.began = 0
+
+
+class _Abandoned:
+    """What happens when the iterator of a loop dies: a `for` loop that was left drops it at once."""
+
+    def __init__(self, ledger: Ledger, loop: Loop) -> None:
+        self.ledger = ledger
+        self.loop = weakref.ref(loop)
+
+    def __call__(self, _: Any) -> None:
+        loop = self.loop()
+        if loop is not None and self.ledger.loop is loop:
+            _leave(self.ledger, count=loop.began > 0)
+
+
+def fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
+    """The user's code asks a dataset for its next batch. Returns a token for `fetched`."""
+    loop: Any = ledger.loop
+    if ledger.call is not None:
+        call: Any = ledger.call
+        node = ledger.node
+        if node == call.stations.data or node == call.stations.first_batch:
+            return None
+        ledger.enter(call.stations.data if call.begun or call.kind == "predict" else call.stations.first_batch)
+        return node, None
+    if loop is not None and loop.iterator() is not iterator:
+        if loop.iterator() is not None and loop.trains and loop.host is None:
+            # Another dataset is read inside the loop's body: its wait is the loop's wait.
+            node = ledger.node
+            ledger.enter(loop.stations.data)
+            return node, None
+        _leave(ledger, count=False)
+        loop = None
+    if loop is None:
+        frame = user_frame(sys._getframe(2))
+        if frame is None:
+            return None
+        loop = ledger.loop = Loop(ledger, iterator, Place(frame.f_code.co_filename, frame.f_lineno))
+        loop.region.calls += 1
+        loop.stations.source(source)
+        if not loop.trains:
+            _watch_models()
+    stations = loop.host or loop.stations
+    if loop.host is not None:
+        stations.source(source)
+    now = ledger.enter(stations.data)
+    if loop.began:
+        _step(loop, now)
+    loop.began = now
+    return ledger.outside if loop.host is not None else loop.stations.step, loop
+
+
+def fetched(ledger: Ledger, token: Any, error: BaseException | None) -> None:
+    """The batch is there, or there are no more."""
+    if token is None:
+        return
+    node, loop = token
+    if loop is not None and error is not None:
+        loop.began = 0
+        ledger.back(ledger.outside)
+        ledger.loop = None
+        _stop_watching()
+        return
+    if loop is not None:
+        ledger.enter(node)
+        if recorder.stopped:
+            from fitscope.observe.callbacks import EnoughRecorded
+
+            raise EnoughRecorded
+    else:
+        ledger.back(node)
+
+
+def contains(ledger: Ledger, kind: str) -> bool:
+    """Keras is called while a loop is open: does the call belong to the loop's body?
+
+    It does if the loop trains by hand. If not, the loop feeds the call: its waits are charged there.
+    """
+    loop: Any = ledger.loop
+    if loop is None:
+        return False
+    if loop.trains:
+        return True
+    if not kind.endswith("_on_batch"):
+        _leave(ledger, count=False)
+    elif loop.host is None:
+        ledger.back(ledger.outside)
+    return False
+
+
+def charge_between(ledger: Ledger, stations: Stations) -> None:
+    """Another `train_on_batch` from the same line begins: what passed since the last was between the two."""
+    now = clock()
+    spent, last = ledger.spent, ledger.last_batch
+    loop: Any = ledger.loop
+    if loop is not None and not loop.trains and loop.host is not stations:
+        source = recorder.tree.nodes[loop.stations.data].name
+        stations.source(source)
+        if loop.host is None:
+            ledger.move(loop.stations.data, stations.data, spent[loop.stations.data])
+            loop.region.steps = 0
+        loop.host = stations
+    if last is not None and last[0] == stations.root:
+        idle = spent[ledger.outside] + (now - ledger.since if ledger.node == ledger.outside else 0)
+        ledger.move(ledger.outside, stations.between, idle - last[2])
+        ledger.counts[stations.between] += 1
+
+
+def batch_began(ledger: Ledger, call: Call) -> int:
+    """When the step that this call is part of began: at the end of the one before."""
+    last = ledger.last_batch
+    if call.kind == "train_on_batch" and last is not None and last[0] == call.root:
+        return last[1]
+    return call.step_began
+
+
+def batch_done(ledger: Ledger, call: Call, now: int) -> None:
+    """A `train_on_batch` has ended."""
+    if call.kind == "train_on_batch":
+        ledger.last_batch = (call.root, now, ledger.spent[ledger.outside])
+
+
+def _step(loop: Loop, now: int) -> None:
+    if loop.host is None:
+        loop.region.step(now - loop.began, 1)
+
+
+def _leave(ledger: Ledger, *, count: bool) -> None:
+    """The loop was left before its data ended."""
+    loop: Any = ledger.loop
+    ledger.loop = None
+    _stop_watching()
+    if loop.host is not None or ledger.node != loop.stations.step:
+        return
+    if count:
+        _step(loop, ledger.back(ledger.outside))
+    else:
+        # Nobody can say when the body ended: the time since the last batch is not charged to it.
+        ledger.rename(ledger.outside)
+
+
+def _watch_models() -> None:
+    """Until a model is called in the loop, looks out for it."""
+    if _watching:
+        return
+    module = sys.modules.get("keras.src.layers.layer")
+    if module is None:
+        return
+    layer: Any = module.Layer
+    original = layer.__call__
+
+    def seen(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _mark(args)
+        return original(self, *args, **kwargs)
+
+    layer.__call__ = seen
+    _watching.append((layer, original, seen))
+
+
+def _mark(args: tuple[Any, ...]) -> None:
+    """A layer is called: if that happens in an open loop, on real data, the loop trains."""
+    ledger = recorder.ledgers.get(get_ident())
+    loop: Any = ledger.loop if ledger is not None else None
+    if ledger is None or loop is None or ledger.call is not None:
+        return
+    if args and type(args[0]).__name__ == "KerasTensor":
+        return
+    loop.trains = True
+    _training.add(loop.root)
+    recorder.fact("loop-trains", root=loop.root)
+    _stop_watching()
+
+
+def _stop_watching() -> None:
+    while _watching:
+        layer, original, seen = _watching.pop()
+        if vars(layer).get("__call__") is seen:
+            layer.__call__ = original
+
+
+def hold(seams: Seams) -> None:
+    """Nothing of the loops' own stays behind when the seams are released."""
+    seams.on_release(_stop_watching)

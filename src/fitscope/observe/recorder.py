@@ -1,0 +1,216 @@
+"""What a process has measured so far, and the thread that writes it out once a second.
+
+The training thread only adds to rows of integers. Everything else (files, JSON, the machine) happens on the
+writer's thread, so that a slow disk never holds a step up.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from fitscope.observe.ledger import NOWHERE, Ledger, Place, Tree, clock
+from fitscope.observe.runfile import Sink
+
+MOST_LINES = 5000
+"""How many distinct source lines the sampler may remember."""
+
+
+class Table:
+    """Rows of cumulative integers, each found by a key; keys are never forgotten, so ids stay valid."""
+
+    def __init__(self, width: int, most: int = 100_000) -> None:
+        self.width = width
+        self.most = most
+        self.keys: list[tuple[Any, ...]] = []
+        self.rows: list[list[int]] = []
+        self._ids: dict[tuple[Any, ...], int] = {}
+        self._lock = threading.Lock()
+
+    def row(self, *key: Any) -> list[int]:
+        """The row of a key, made when it is first asked for (past the limit: one that nobody reads)."""
+        found = self._ids.get(key)
+        if found is None:
+            with self._lock:
+                if key not in self._ids:
+                    if len(self.keys) >= self.most:
+                        return [0] * self.width
+                    self.rows.append([0] * self.width)
+                    self.keys.append(key)
+                    self._ids[key] = len(self.keys) - 1
+                found = self._ids[key]
+        return self.rows[found]
+
+
+class Region:
+    """How often one place in the code trained, and how long its steps took."""
+
+    __slots__ = ("calls", "durations", "epochs", "steps")
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.steps = 0
+        self.epochs = 0
+        self.durations: list[int] = []
+
+    def step(self, nanoseconds: int, steps: int) -> None:
+        """One execution of the step function that ran `steps` steps."""
+        self.steps += steps
+        self.durations.append(nanoseconds // steps)
+
+    def take_durations(self) -> list[int]:
+        """The durations since the last time, in nanoseconds per step."""
+        taken = self.durations
+        self.durations = []
+        return taken
+
+
+class Recorder:
+    """The one recorder of a process: its ledgers, its tables and the sinks they are written to."""
+
+    def __init__(self) -> None:
+        self.tree = Tree()
+        self.ledgers: dict[int, Ledger] = {}
+        self.regions: dict[int, Region] = {}
+        self.stages = Table(6)
+        """(root, name, file, line) -> busy ns, elements, batches, parallelism, buffered elements, reads"""
+        self.compiles = Table(2)
+        """(root, function, cause, detail) -> how often, ns"""
+        self.lines = Table(1, MOST_LINES)
+        """(node or -root, file, line, function) -> samples; a negative id is a thread beside the training's"""
+        self.beside = Table(2)
+        """(root, name) -> ns and calls of callbacks that Keras ran in its pool threads"""
+        self.own = Table(1)
+        """(what,) -> ns that fitscope itself took, timed directly"""
+        self.facts: list[dict[str, Any]] = []
+        self.failure: str | None = None
+        self.deadline_ns: int | None = None
+        self.stopped = False
+        self.on_first_region: list[Callable[[], None]] = []
+        self.ticks: list[Callable[[float], None]] = []
+        self._sinks: list[Sink] = []
+        self._writer: threading.Thread | None = None
+        self._wake = threading.Event()
+        self._flushing = threading.Lock()
+        self._facts_known: set[str] = set()
+
+    # --- the training thread -------------------------------------------------------------------------------
+
+    def ledger(self) -> Ledger:
+        """The ledger of this thread."""
+        ident = threading.get_ident()
+        found = self.ledgers.get(ident)
+        if found is None:
+            found = self.ledgers[ident] = Ledger(self.tree, ident)
+        return found
+
+    def root(self, ledger: Ledger, call: str, where: Place) -> int:
+        """The node of a place in the code that trains."""
+        root = self.tree.node(NOWHERE, "region", call, where, ledger.ident)
+        if root not in self.regions:
+            self.regions[root] = Region()
+            while self.on_first_region:
+                self.on_first_region.pop()()
+        return root
+
+    def fact(self, kind: str, **what: Any) -> None:
+        """Something seen that is not a duration; said once."""
+        fact = {"fact": kind, **what}
+        name = repr(fact)
+        if name not in self._facts_known and len(self.facts) < 1000:
+            self._facts_known.add(name)
+            self.facts.append(fact)
+
+    def fail(self, error: BaseException) -> None:
+        """Observing went wrong: the training goes on unobserved, and the report says why."""
+        if self.failure is None:
+            trace = error.__traceback__
+            while trace is not None and trace.tb_next is not None:
+                trace = trace.tb_next
+            where = f" ({os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno})" if trace else ""
+            self.failure = f"{type(error).__name__}: {error}{where}"
+            self.fact("failure", says=self.failure)
+        for ledger in list(self.ledgers.values()):
+            ledger.back(ledger.outside)
+            ledger.call = ledger.loop = ledger.hook = None
+        self.ledgers.clear()
+
+    def trained_ns(self) -> int:
+        """How much time all regions have taken so far."""
+        now = clock()
+        total = sum(self.tree.spent)
+        for ledger in list(self.ledgers.values()):
+            total -= self.tree.spent[ledger.outside]
+            if ledger.node != ledger.outside:
+                total += now - ledger.since
+        return total
+
+    # --- the writer's thread -------------------------------------------------------------------------------
+
+    def add_sink(self, sink: Sink) -> None:
+        """From now on what is measured is also written there."""
+        self.flush()
+        with self._flushing:
+            sink.start_from(self)
+            self._sinks.append(sink)
+        if self._writer is None or not self._writer.is_alive():
+            self._wake.clear()
+            self._writer = threading.Thread(target=self._write_on, name="fitscope", daemon=True)
+            self._writer.start()
+
+    def remove_sink(self, sink: Sink) -> None:
+        """The last of what is measured is written; the sink is not closed."""
+        self.flush()
+        with self._flushing:
+            self._sinks.remove(sink)
+        if not self._sinks and self._writer is not None:
+            self._wake.set()
+            if self._writer is not threading.current_thread():
+                self._writer.join(timeout=5)
+            self._writer = None
+
+    def flush(self) -> None:
+        """Writes what has changed to every sink."""
+        with self._flushing:
+            began = time.thread_time_ns()
+            fresh = self._settle()
+            for sink in self._sinks:
+                sink.write(self, fresh)
+            self.own.row("writing")[0] += time.thread_time_ns() - began
+
+    def silence(self) -> None:
+        """In a forked child: nothing is recorded and nothing is written there."""
+        self.ledgers.clear()
+        self._sinks.clear()
+        self._writer = None
+        self._flushing = threading.Lock()
+        self.on_first_region.clear()
+
+    def _settle(self) -> dict[int, list[int]]:
+        """Step durations since the last flush, region by region; they go to the sinks that are open now."""
+        return {root: taken for root, region in list(self.regions.items()) if (taken := region.take_durations())}
+
+    def _write_on(self) -> None:
+        began = time.monotonic()
+        while not self._wake.wait(interval(time.monotonic() - began)):
+            if not self._sinks:
+                return
+            try:
+                for tick in self.ticks:
+                    tick(time.time())
+                self.flush()
+            except Exception as error:
+                self.fail(error)
+                return
+
+
+def interval(age: float) -> float:
+    """Seconds between two writes: a run of days does not need a line a second."""
+    return 1.0 if age < 3600 else 5.0
+
+
+recorder = Recorder()
+"""A process has one recorder: it is what the seams in Keras write to."""

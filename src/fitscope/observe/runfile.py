@@ -1,0 +1,189 @@
+"""The run file as it is written: JSON lines, appended whole, readable up to the last one after a kill.
+
+The first line is the header. `define` lines give names to ids; tick lines carry the new cumulative values of
+the rows that changed. A reader can stop anywhere: the last value of a row is its value.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import time
+import zlib
+from array import array
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fitscope.model import SCHEMA
+from fitscope.observe.ledger import clock
+
+if TYPE_CHECKING:
+    from fitscope.observe.recorder import Recorder
+
+MOST_STEPS = 4_000_000
+"""Past this many steps only every so-many-th step duration is kept: the file stays below 20 MB."""
+
+
+class Sink:
+    """One run file that is being written."""
+
+    def __init__(self, path: Path, header: dict[str, Any], spare: Path, *, claim: bool = False) -> None:
+        """`spare` is written when `path` cannot be; with `claim`, a file that exists belongs to another process."""
+        self.path = path
+        self.problem: str | None = None
+        self._header = {"fitscope_run": SCHEMA, **header}
+        self._spare: Path | None = spare
+        self._began = clock() - int((time.time() - header["started"]) * 1e9)
+        self._base: dict[str, list[list[int]]] = {}
+        self._last: dict[str, list[list[int]]] = {}
+        self._facts = 0
+        self._steps: dict[int, int] = {}
+        self._file = -1
+        self._open(os.O_EXCL if claim else os.O_TRUNC)
+
+    def start_from(self, recorder: Recorder) -> None:
+        """What was measured before this sink was opened is not part of its run."""
+        self._base = _rows(recorder)
+        self._last = {table: [list(row) for row in rows] for table, rows in self._base.items()}
+
+    def write(self, recorder: Recorder, durations: dict[int, list[int]]) -> None:
+        """Appends definitions of new ids, facts, and the rows that changed."""
+        definitions: list[dict[str, Any]] = []
+        tick: dict[str, Any] = {}
+        now = _rows(recorder)
+        keys = _keys(recorder)
+        for table, rows in now.items():
+            last = self._last.setdefault(table, [])
+            base = self._base.setdefault(table, [])
+            changed: dict[str, list[int]] = {}
+            for index, row in enumerate(rows):
+                if index >= len(last):
+                    last.append([0] * len(row))
+                if row == last[index]:
+                    continue
+                zero = base[index] if index < len(base) else [0] * len(row)
+                if last[index] == zero:
+                    key = list(keys[table](index))
+                    definitions += self._ancestors(recorder, table, index)
+                    definitions.append({"define": table, "id": index, "key": key})
+                changed[str(index)] = [a - b for a, b in zip(row, zero, strict=True)]
+                last[index] = list(row)
+            if changed:
+                tick[table] = changed
+        steps = {str(root): self._pack(root, taken) for root, taken in durations.items()}
+        if steps:
+            tick["steps"] = {root: packed for root, packed in steps.items() if packed}
+        for definition in definitions:
+            self.line(definition)
+        for fact in recorder.facts[self._facts :]:
+            self.line(fact)
+        self._facts = len(recorder.facts)
+        if tick:
+            self.line({"t": self.age(), **tick})
+
+    def age(self) -> float:
+        """Seconds since the sink was opened."""
+        return round((clock() - self._began) / 1e9, 3)
+
+    def line(self, value: dict[str, Any]) -> None:
+        """Appends one line; a disk that is full stops the recording there, never the training."""
+        if self._file < 0:
+            return
+        data = json.dumps(value, separators=(",", ":"), default=str).encode() + b"\n"
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+        except OSError as error:
+            self._give_up(error)
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _ancestors(self, recorder: Recorder, table: str, index: int) -> list[dict[str, Any]]:
+        """A node may own no time itself and yet stand between the root and one that does."""
+        if table != "node":
+            return []
+        path = recorder.tree.path(index)[:-1]
+        return [{"define": "node", "id": node, "key": _node_key(recorder, node)} for node in path]
+
+    def _pack(self, root: int, durations: list[int]) -> str:
+        """Step durations in units of 100 ns, as base64 of compressed 32-bit integers."""
+        seen = self._steps.get(root, 0)
+        self._steps[root] = seen + len(durations)
+        stride = 1 + seen // MOST_STEPS * 99
+        values = array("I", (min(duration // 100, 0xFFFFFFFF) for duration in durations[::stride]))
+        return base64.b64encode(zlib.compress(values.tobytes(), 1)).decode()
+
+    def _open(self, flag: int) -> None:
+        flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self.path, flags | flag, 0o644)
+        except FileExistsError:
+            self.path = self.path.with_suffix(f".{os.getpid()}.run")
+            self._file = os.open(self.path, flags | os.O_TRUNC, 0o644)
+        except OSError as error:
+            self._give_up(error)
+            return
+        self.line(self._header)
+
+    def _give_up(self, error: OSError) -> None:
+        """Goes on in the spare file, from the start: what is written is cumulative, so little is lost."""
+        self.close()
+        reason = error.strerror or error
+        if self._spare is None:
+            self.problem = f"cannot write the run: {reason}; nothing more is recorded"
+            return
+        self.problem = f"cannot write {self.path} ({reason}); the run is in {self._spare}"
+        self.path, self._spare = self._spare, None
+        self._last = {table: [list(row) for row in rows] for table, rows in self._base.items()}
+        self._facts = 0
+        self._open(os.O_TRUNC)
+
+
+def _rows(recorder: Recorder) -> dict[str, list[list[int]]]:
+    """All cumulative values now, the time of nodes that are open included."""
+    tree = recorder.tree
+    count = len(tree.nodes)
+    nodes = [list(pair) for pair in zip(tree.spent[:count], tree.counts[:count], strict=True)]
+    for ledger in list(recorder.ledgers.values()):
+        since, node = ledger.since, ledger.node
+        if node < count:
+            nodes[node][0] += max(0, clock() - since)
+        if ledger.outside < count:
+            nodes[ledger.outside] = [0, 0]
+    regions = [[0, 0, 0] for _ in range(count)]
+    for root, region in list(recorder.regions.items()):
+        if root < count:
+            regions[root] = [region.calls, region.steps, region.epochs]
+    return {
+        "node": nodes,
+        "region": regions,
+        "stage": [list(row) for row in recorder.stages.rows],
+        "compile": [list(row) for row in recorder.compiles.rows],
+        "lines": [list(row) for row in recorder.lines.rows],
+        "beside": [list(row) for row in recorder.beside.rows],
+        "own": [list(row) for row in recorder.own.rows],
+    }
+
+
+def _keys(recorder: Recorder) -> dict[str, Any]:
+    return {
+        "node": lambda index: _node_key(recorder, index),
+        "region": lambda index: [index],
+        "stage": recorder.stages.keys.__getitem__,
+        "compile": recorder.compiles.keys.__getitem__,
+        "lines": recorder.lines.keys.__getitem__,
+        "beside": recorder.beside.keys.__getitem__,
+        "own": recorder.own.keys.__getitem__,
+    }
+
+
+def _node_key(recorder: Recorder, index: int) -> list[Any]:
+    node = recorder.tree.nodes[index]
+    file, line = node.where or (None, None)
+    return [node.parent, node.phase, node.name, file, line, node.thread]

@@ -1,0 +1,92 @@
+"""Which lines of the user's code the time goes to, seen by looking at all threads a few times a second."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import time
+from types import FrameType
+
+from fitscope.observe import seams
+from fitscope.observe.recorder import Recorder
+from fitscope.observe.seams import is_user
+
+FIRST_SECONDS = 30.0
+FAST, SLOW = 0.04, 0.1
+"""Seconds between two looks, in the first half minute of training and after it."""
+
+_IDLE_FILES = ("threading.py", "queue.py", "selectors.py", "socketserver.py", "connection.py", "pool.py")
+
+
+class Sampler:
+    """A thread that looks at the stacks of all others while something trains."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begins to look."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._look_on, name="fitscope-sampler", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Looks no more."""
+        self._stopped.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=2)
+            self._thread = None
+
+    def _look_on(self) -> None:
+        pause = random.Random(0)
+        looked = 0.0
+        while True:
+            rest = (FAST if looked < FIRST_SECONDS else SLOW) * pause.uniform(0.5, 1.5)
+            if self._stopped.wait(rest):
+                return
+            began = time.thread_time_ns()
+            try:
+                if self.look():
+                    looked += rest
+            except Exception as error:
+                self._recorder.fail(error)
+                return
+            self._recorder.own.row("sampling")[0] += time.thread_time_ns() - began
+
+    def look(self) -> bool:
+        """Counts one sample for each thread in the user's code; says whether something trains now."""
+        ledgers = self._recorder.ledgers
+        busy = {ident: ledger for ident, ledger in list(ledgers.items()) if ledger.node != ledger.outside}
+        if not busy:
+            return False
+        tree = self._recorder.tree
+        root = tree.path(next(iter(busy.values())).node)[0]
+        me = threading.get_ident()
+        for ident, frame in sys._current_frames().items():
+            if ident == me:
+                continue
+            ledger = busy.get(ident)
+            if ledger is not None:
+                node = ledger.node
+                found = self._user_line(frame, within_training=True)
+                if found is not None and ledger.node == node:
+                    self._recorder.lines.row(node, *found)[0] += 1
+            elif ident not in ledgers and not frame.f_code.co_filename.endswith(_IDLE_FILES):
+                found = self._user_line(frame, within_training=False)
+                if found is not None:
+                    self._recorder.lines.row(-root, *found)[0] += 1
+        return True
+
+    def _user_line(self, frame: FrameType | None, *, within_training: bool) -> tuple[str, int, str] | None:
+        """The innermost line of the user's own code; on the training thread, inside the training call only."""
+        while frame is not None:
+            code = frame.f_code
+            if is_user(code.co_filename):
+                return code.co_filename, frame.f_lineno, code.co_name
+            if within_training and code.co_filename == seams.__file__:
+                return None
+            frame = frame.f_back
+        return None

@@ -1,0 +1,170 @@
+"""Recording a whole process, from its first line to its last: begun by `fitscope run` or by FITSCOPE=1."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from fitscope.observe import calibrate
+from fitscope.observe.observer import observer
+from fitscope.observe.recorder import recorder
+from fitscope.observe.runfile import Sink
+from fitscope.version import __version__
+
+RUN = "FITSCOPE_RUN"
+"""Environment: the run file to write. Set by `fitscope run`, or derived from FITSCOPE."""
+STARTED = "FITSCOPE_STARTED"
+PARENT = "FITSCOPE_PARENT"
+FOR = "FITSCOPE_FOR"
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_PACKAGES = ("keras", "tensorflow", "jax", "jaxlib", "torch", "numpy", "tf_keras", "grain")
+
+
+class Process:
+    """The recording of this process."""
+
+    def __init__(self) -> None:
+        self.path = Path(os.environ[RUN])
+        self.started = float(os.environ.get(STARTED) or time.time())
+        self.supervised = os.environ.get(PARENT) == str(os.getppid())
+        self.pid = os.getpid()
+        self.sink: Sink | None = None
+        self.exit_code: int | None = None
+        self.ended = "completed"
+        self._deadline = float(os.environ.get(FOR) or 0)
+
+    def begin(self) -> None:
+        """Watches for trainings; the file is made when the first one begins."""
+        recorder.on_first_region.append(self._open)
+        recorder.ticks.append(self._tick)
+        observer.watch()
+        self._note_exceptions()
+        atexit.register(self.finish)
+
+    def _open(self) -> None:
+        if self.sink is None and os.getpid() == self.pid:
+            self.sink = Sink(self.path, header(self.started), spare_for(self.path), claim=True)
+            recorder.fact("seam", seconds=calibrate.passage_seconds())
+            recorder.fact("versions", versions=versions())
+            recorder.add_sink(self.sink)
+
+    def _tick(self, now: float) -> None:
+        if self._deadline and not recorder.stopped and recorder.trained_ns() >= self._deadline * 1e9:
+            recorder.fact("stopped", seconds=self._deadline)
+            recorder.stopped = True
+
+    def finish(self) -> None:
+        """The last words, after the script's own exit handlers; the file was readable before."""
+        if os.getpid() != self.pid:
+            return
+        note_legacy()
+        if self.sink is None and self.supervised:
+            self._open()
+        if self.sink is None:
+            return
+        recorder.flush()
+        end: dict[str, Any] = {"t": self.sink.age(), "exiting": True, "ended": self.ended}
+        if self.exit_code is not None:
+            end["exit_code"] = self.exit_code
+        if not self.supervised:
+            end.setdefault("exit_code", 0 if self.ended == "completed" else 1)
+            end["wall_seconds"] = self.sink.age()
+        self.sink.line(end)
+        if self.sink.problem:
+            sys.stderr.write(f"fitscope: {self.sink.problem}\n")
+        if not self.supervised:
+            sys.stderr.write(f"fitscope: recorded {self.sink.path}; read it with `fitscope show {self.sink.path}`\n")
+
+    def _note_exceptions(self) -> None:
+        """Keeps what ended the script; prints the user's exception without our frames in it."""
+        before = sys.excepthook
+
+        def excepthook(kind: Any, error: Any, trace: Any) -> None:
+            self.ended = "interrupted" if issubclass(kind, KeyboardInterrupt) else "exception"
+            self.exit_code = 130 if self.ended == "interrupted" else 1
+            chained, seen = error, set()
+            while chained is not None and id(chained) not in seen:
+                seen.add(id(chained))
+                chained.__traceback__ = without_us(chained.__traceback__)
+                chained = chained.__cause__ or chained.__context__
+            before(kind, error, without_us(trace))
+
+        sys.excepthook = excepthook
+        leave = sys.exit
+
+        def exit(status: Any = None, /) -> Any:
+            code = 0 if status is None else status if isinstance(status, int) else 1
+            self.exit_code = code
+            self.ended = "exit" if code else "completed"
+            leave(status)
+
+        sys.exit = exit
+
+
+def without_us(trace: Any) -> Any:
+    """A traceback without the frames of fitscope."""
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
+        trace = trace.tb_next
+    current = trace
+    while current is not None:
+        while current.tb_next is not None and current.tb_next.tb_frame.f_code.co_filename.startswith(_HERE):
+            current.tb_next = current.tb_next.tb_next
+        current = current.tb_next
+    return trace
+
+
+def header(started: float, script: str | None = None) -> dict[str, Any]:
+    """The first line of a run file."""
+    argv = list(getattr(sys, "argv", []) or [""])
+    return {
+        "version": __version__,
+        "started": started,
+        "script": script or argv[0],
+        "argv": argv[1:],
+        "python": sys.version.split()[0],
+        "pid": os.getpid(),
+        "cwd": os.getcwd(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """The versions of what is loaded."""
+    found = {name: getattr(sys.modules.get(name), "__version__", None) for name in _PACKAGES}
+    return {
+        "python": sys.version.split()[0],
+        **{name: str(version) for name, version in found.items() if version},
+    }
+
+
+def note_legacy() -> None:
+    """Legacy Keras trains where nobody of ours looks: the report has to say so."""
+    if "tf_keras" in sys.modules or os.environ.get("TF_USE_LEGACY_KERAS") in ("1", "true", "True"):
+        recorder.fact("legacy-keras")
+
+
+def spare_for(path: Path) -> Path:
+    """Where a run goes that cannot be written where it should be."""
+    return Path(tempfile.gettempdir(), f"fitscope-{os.environ.get(PARENT) or os.getpid()}-{path.stem}.run")
+
+
+_recording: list[Process] = []
+
+
+def start() -> None:
+    """Begins to record this process, if the environment asks for it; says in one line why it cannot."""
+    try:
+        wish = os.environ.get("FITSCOPE")
+        if RUN not in os.environ and wish and wish != "0":
+            stem = time.strftime("%Y%m%d-%H%M%S")
+            os.environ[RUN] = f".fitscope/{stem}-{os.getpid()}.run" if wish == "1" else wish
+        if RUN in os.environ and not _recording:
+            _recording.append(Process())
+            _recording[0].begin()
+    except Exception as error:
+        sys.stderr.write(f"fitscope: this process is not recorded ({type(error).__name__}: {error})\n")

@@ -1,0 +1,143 @@
+"""tf.data as the training thread sees it: fetches by Python code, and what each stage of a pipeline costs."""
+
+from __future__ import annotations
+
+import re
+import sys
+import weakref
+from typing import Any
+
+from fitscope.observe import loops
+from fitscope.observe.ledger import Ledger, Place
+from fitscope.observe.recorder import recorder
+from fitscope.observe.seams import Seams, is_library, is_user, place_of, user_frame
+
+_made: weakref.WeakKeyDictionary[Any, Place] = weakref.WeakKeyDictionary()
+
+
+def hold(seams: Seams) -> None:
+    """Holds the fetch of a batch by Python code, and the making of datasets (for the line that made a stage)."""
+    from tensorflow.python.data.ops import dataset_ops, iterator_ops
+
+    context: Any = sys.modules["tensorflow.python.eager.context"]
+
+    def fetching(ledger: Ledger, iterator: Any, args: Any, kwargs: Any) -> Any:
+        if not context.executing_eagerly():
+            return None
+        return loops.fetching(ledger, iterator, "tf.data")
+
+    def fetched(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
+        loops.fetched(ledger, token, error)
+
+    seams.hold(iterator_ops.OwnedIterator, "_next_internal", fetching, fetched, anyone=True)
+
+    original = dataset_ops.DatasetV2.__init__
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        frame = user_frame(sys._getframe(1))
+        if frame is not None and recorder.failure is None:
+            _made[self] = Place(frame.f_code.co_filename, frame.f_lineno)
+
+    seams.replace(dataset_ops.DatasetV2, "__init__", init)
+
+
+def autotunes(iterator: Any) -> bool:
+    """Whether tf.data keeps a model of this pipeline, with its gaps and stages."""
+    dataset = getattr(iterator, "_dataset", None)
+    try:
+        return dataset is None or dataset.options().autotune.enabled is not False
+    except Exception:
+        return True
+
+
+def model_of(iterator: Any) -> Any:
+    """tf.data's own account of a pipeline, or None where it keeps none."""
+    tf = sys.modules["tensorflow"]
+    try:
+        return tf.data.experimental.get_model_proto(iterator)
+    except (tf.errors.OpError, ValueError, AttributeError):
+        return None
+
+
+class Stages:
+    """What each stage of one pipeline has cost since it was last read."""
+
+    def __init__(self, root: int, iterator: Any) -> None:
+        self.root = root
+        self.dataset = weakref.ref(iterator._dataset) if getattr(iterator, "_dataset", None) is not None else None
+        self._places: dict[str, tuple[str, Place | None]] | None = None
+        self._seen: dict[int, tuple[int, int]] = {}
+
+    def read(self, proto: Any, batches: int) -> None:
+        """Adds what the stages did since the last time."""
+        if self._places is None:
+            chain = places(self.dataset() if self.dataset is not None else None)
+            self._places = {str(key): value for key, value in _join(proto, chain).items()}
+        for key, node in proto.nodes.items():
+            label, where = self._places.get(str(key), (node.name, None))
+            if node.name == "Root":
+                continue
+            busy, elements = self._seen.get(key, (0, 0))
+            self._seen[key] = (node.processing_time, node.num_elements)
+            file, line = where or (None, None)
+            row = recorder.stages.row(self.root, label, file, line)
+            row[0] += max(0, node.processing_time - busy)
+            row[1] += max(0, node.num_elements - elements)
+            row[2] += batches
+            row[3] += round(next((p.value for p in node.parameters if p.name == "parallelism"), 1))
+            row[4] += node.buffered_elements
+            row[5] += 1
+
+
+def places(dataset: Any) -> list[tuple[str, Place | None]]:
+    """The stages of a dataset, last first: kind, and the line of the user's function or of the stage."""
+    chain: list[tuple[str, Place | None]] = []
+    seen = 0
+    pending = [dataset] if dataset is not None else []
+    while pending and seen < 200:
+        stage = pending.pop(0)
+        seen += 1
+        chain.append((_kind(type(stage).__name__), _function_place(stage) or _made.get(stage)))
+        pending += list(stage._inputs())
+    return chain
+
+
+def _function_place(stage: Any) -> Place | None:
+    for attribute in ("_map_func", "_predicate", "_reduce_func", "_finalize_func"):
+        function = getattr(getattr(stage, attribute, None), "_func", None)
+        where = place_of(function) if function is not None else None
+        if where is not None and not is_library(where.file) and is_user(where.file):
+            return where
+    return None
+
+
+def _kind(stage: str) -> str:
+    """`_ParallelMapDataset`, `ParallelMapV2` and `Map(…)` are all a map."""
+    name = re.sub(r"^_|Dataset.*$|V\d+.*$|\(.*|\[.*", "", stage)
+    return re.sub(r"^Parallel(?=[A-Z])", "", name).lower()
+
+
+def _join(proto: Any, chain: list[tuple[str, Place | None]]) -> dict[int, tuple[str, Place | None]]:
+    """Finds for each node of tf.data's model the stage in the source that it came from."""
+    joined: dict[int, tuple[str, Place | None]] = {}
+    remaining = list(chain)
+
+    def visit(key: int) -> None:
+        node = proto.nodes.get(key)
+        if node is None or key in joined:
+            return
+        kind = _kind(node.name)
+        where = None
+        parts = ("batch", "map") if kind == "mapandbatch" else (kind,)
+        for part in parts:
+            found = next((i for i, (name, _) in enumerate(remaining) if name == part), None)
+            if found is not None:
+                where = remaining[found][1]
+                del remaining[: found + 1]
+        joined[key] = (re.sub(r"V\d+$", "", node.name), where)
+        for child in node.inputs:
+            visit(child)
+
+    visit(next((key for key, node in proto.nodes.items() if node.name == "Root"), 1))
+    return joined

@@ -1,0 +1,302 @@
+"""Holding Keras' trainers: the calls that train, their epochs, what they save and what they turn into numbers."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from types import FrameType
+from typing import Any
+
+from fitscope.observe import callbacks, loops
+from fitscope.observe.backends import Backend
+from fitscope.observe.calls import Call, Stations
+from fitscope.observe.ledger import Ledger, Place
+from fitscope.observe.recorder import Region, recorder
+from fitscope.observe.seams import Seams, caller, is_library
+
+WHOLE = ("fit", "evaluate", "predict")
+ON_BATCH = ("train_on_batch", "test_on_batch", "predict_on_batch")
+SOURCES = {
+    "ArrayDataAdapter": "arrays",
+    "TFDatasetAdapter": "tf.data",
+    "PyDatasetAdapter": "PyDataset",
+    "GeneratorDataAdapter": "generator",
+    "TorchDataLoaderAdapter": "DataLoader",
+    "GrainDatasetAdapter": "Grain",
+}
+DEEPEST = 8
+"""Calls nested deeper than this are charged to the call they are in."""
+
+_stations: dict[int, Stations] = {}
+
+
+def stations_of(root: int) -> Stations:
+    """The stations below a root, made once."""
+    found = _stations.get(root)
+    if found is None:
+        found = _stations[root] = Stations(recorder.tree, root)
+    return found
+
+
+def hold(seams: Seams, backend: Backend) -> None:
+    """Holds everything that a training with this backend goes through."""
+    trainer = backend.trainer()
+    for kind in WHOLE + ON_BATCH:
+        seams.hold(trainer, kind, _beginning(kind), _ending(kind), anyone=True)
+    callbacks.hold(seams, reading_waits=backend.reading_waits(), can_be_async=backend.name != "tensorflow")
+    _hold_epochs(seams, backend)
+    _hold_saving(seams)
+    _hold_garbage_collection(seams)
+    _hold_logs(seams, backend)
+
+
+# --- calls -----------------------------------------------------------------------------------------------
+
+
+def _beginning(kind: str) -> Any:
+    def beginning(ledger: Ledger, model: Any, args: Any, kwargs: Any) -> Any:
+        outer = ledger.call if isinstance(ledger.call, Call) else None
+        if outer is None:
+            where = caller()
+            if not loops.contains(ledger, kind):
+                return begin(ledger, kind, where, model)
+            root = ledger.tree.node(ledger.node, "call", kind, where)
+        elif kind == "evaluate" and kwargs.get("_use_cached_eval_dataset"):
+            root = _validation_root(outer)
+        elif ledger.tree.path(ledger.node).__len__() > 4 * DEEPEST:
+            root = outer.root
+        else:
+            root = ledger.tree.node(ledger.node, "call", kind, caller())
+        return _enter(ledger, kind, root, None, model)
+
+    return beginning
+
+
+def begin(ledger: Ledger, kind: str, where: Place, model: Any) -> Call:
+    """An outermost call begins: its place in the code is a region."""
+    root = recorder.root(ledger, kind, where)
+    return _enter(ledger, kind, root, recorder.regions[root], model)
+
+
+def _enter(ledger: Ledger, kind: str, root: int, region: Region | None, model: Any) -> Call:
+    stations = stations_of(root)
+    if kind == "train_on_batch" and region is not None:
+        loops.charge_between(ledger, stations)
+    call = Call(kind, stations, ledger, region, model)
+    ledger.call = call
+    call.step_began = ledger.enter(stations.step if kind in ON_BATCH else stations.setup)
+    if region is not None:
+        region.calls += 1
+    return call
+
+
+def _ending(kind: str) -> Any:
+    def ending(ledger: Ledger, call: Any, result: Any, error: BaseException | None) -> None:
+        if isinstance(call, Call):
+            end(ledger, call)
+            if recorder.stopped and call.outer is None and error is None:
+                raise callbacks.EnoughRecorded
+
+    return ending
+
+
+def end(ledger: Ledger, call: Call) -> None:
+    """The call has returned or raised."""
+    callbacks.leave_epoch(ledger, call)
+    ledger.call = call.outer
+    ledger.hook = None
+    now = ledger.back(call.resume)
+    if call.region is not None and call.kind in ON_BATCH:
+        call.region.step(now - loops.batch_began(ledger, call), 1)
+        loops.batch_done(ledger, call, now)
+
+
+def _unheld(ledger: Ledger) -> Call | None:
+    """A call that was looked up before it was held (`fit(callbacks=[Profiler()])`): begun from inside."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and is_library(frame.f_code.co_filename):
+        code = frame.f_code
+        if code.co_name in WHOLE and code.co_filename.endswith("trainer.py"):
+            call = begin(ledger, code.co_name, caller(), frame.f_locals[code.co_varnames[0]])
+            call.close = lambda: end(ledger, call)
+            return call
+        frame = frame.f_back
+    return None
+
+
+def join() -> None:
+    """Begins to record in the middle of a `fit` that is making its list of callbacks."""
+    ledger = recorder.ledger()
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and ledger.call is None:
+        owner = frame.f_locals.get("self")
+        if type(owner).__name__ == "CallbackList" and type(owner.callbacks) is list:
+            owner.callbacks = callbacks.Watched(owner.callbacks)
+            _unheld(ledger)
+        frame = frame.f_back
+
+
+def _validation_root(fit: Call) -> int:
+    return recorder.tree.node(fit.root, "validation", "validation")
+
+
+# --- epochs ----------------------------------------------------------------------------------------------
+
+
+def _hold_epochs(seams: Seams, backend: Backend) -> None:
+    iterator = backend.epoch_iterator()
+
+    def making(ledger: Ledger, epochs: Any, args: Any, kwargs: Any) -> Any:
+        call = ledger.call if isinstance(ledger.call, Call) else _unheld(ledger)
+        if call is None:
+            return None
+        if call.kind == "fit" and call.begun:
+            node = ledger.node
+            ledger.enter(stations_of(_validation_root(call)).setup)
+            return epochs, call, node
+        return epochs, call, None
+
+    def made(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
+        if token is None:
+            return
+        epochs, call, node = token
+        if node is not None:
+            ledger.back(node)
+        elif error is None:
+            call.stations.source(source_name(epochs))
+
+    seams.hold(iterator, "__init__", making, made, anyone=True)
+
+    fetches = backend.fetches_before_step
+
+    def stepping(ledger: Ledger, epochs: Any, args: Any, kwargs: Any) -> Any:
+        call = ledger.call
+        if not isinstance(call, Call):
+            return None
+        if not call.begun:
+            return epochs, call, ledger.enter(call.stations.first_batch)
+        if fetches:
+            ledger.enter(call.stations.data)
+        elif not call.in_epoch:
+            call.stations.source(source_name(epochs))
+            ledger.enter(call.stations.open)
+        return epochs, call, None
+
+    def stepped(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
+        if token is None:
+            return
+        epochs, call, building = token
+        stations = call.stations
+        if building is not None:
+            ledger.back(stations.setup)
+        elif error is not None:
+            ledger.rename(stations.close)
+            _drop_extra_steps(call, epochs)
+            callbacks.leave_epoch(ledger, call)
+            ledger.back(stations.end)
+        elif call.in_epoch:
+            call.executions += 1
+            if fetches:
+                ledger.back(stations.loop)
+        else:
+            call.in_epoch = True
+            call.executions = 1
+            call.waits = backend.waits(ledger, call, result[-1])
+            # The last epoch's iterator dies only when Keras' loop variable is set anew, that is now.
+            call.step_began = ledger.back(stations.loop if fetches else stations.close)
+
+    seams.hold(iterator, "__next__", stepping, stepped)
+
+    def reading(ledger: Ledger, model: Any, args: Any, kwargs: Any) -> Any:
+        call = ledger.call
+        if not isinstance(call, Call) or call.kind in ON_BATCH:
+            return None
+        if ledger.node == call.stations.step:
+            # The step found no more data: what it waited for was the end of the input.
+            ledger.rename(call.stations.close)
+        callbacks.leave_epoch(ledger, call)
+        ledger.enter(call.stations.metrics)
+        return call
+
+    def read(ledger: Ledger, call: Any, result: Any, error: BaseException | None) -> None:
+        if call is not None:
+            ledger.back(call.stations.end)
+
+    seams.hold(backend.trainer(), "_get_metrics_result_or_logs", reading, read)
+
+
+def _drop_extra_steps(call: Call, epochs: Any) -> None:
+    """The last execution of an epoch may have found fewer batches than `steps_per_execution`."""
+    each = getattr(call.model, "steps_per_execution", 1) or 1
+    batches = epochs.num_batches
+    if call.region is not None and each > 1 and batches:
+        call.region.steps -= max(0, call.executions * each - batches)
+
+
+def source_name(epochs: Any) -> str:
+    """What the training is fed from, in the user's words."""
+    adapter = type(getattr(epochs, "data_adapter", None)).__name__
+    return SOURCES.get(adapter, adapter)
+
+
+# --- saving, collecting garbage, reading logs ----------------------------------------------------------------
+
+
+def _hold_saving(seams: Seams) -> None:
+    from keras.src.models.model import Model
+
+    def saving(ledger: Ledger, model: Any, args: Any, kwargs: Any) -> Any:
+        if not isinstance(ledger.call, Call):
+            return None
+        node = ledger.node
+        if ledger.tree.nodes[node].phase != "checkpoint":
+            ledger.enter(ledger.tree.node(node, "checkpoint", "saving"))
+        return node
+
+    def saved(ledger: Ledger, node: Any, result: Any, error: BaseException | None) -> None:
+        if node is not None:
+            ledger.back(node)
+
+    for name in ("save", "save_weights", "export"):
+        seams.hold(Model, name, saving, saved)
+
+
+def _hold_garbage_collection(seams: Seams) -> None:
+    from threading import get_ident
+
+    ledgers = recorder.ledgers
+
+    def collecting(phase: str, info: dict[str, int]) -> None:
+        ledger = ledgers.get(get_ident())
+        if ledger is None:
+            return
+        if phase == "start":
+            if ledger.node != ledger.outside:
+                node = ledger.node
+                ledger.enter(ledger.tree.node(node, "gc", "collecting garbage"))
+        elif ledger.tree.nodes[ledger.node].phase == "gc":
+            began = ledger.since
+            now = ledger.back(ledger.tree.nodes[ledger.node].parent)
+            ledger.gc_spans = [*ledger.gc_spans[-31:], (began, now)]
+
+    gc.callbacks.append(collecting)
+    seams.on_release(lambda: gc.callbacks.remove(collecting))
+
+
+def _hold_logs(seams: Seams, backend: Backend) -> None:
+    """`…_on_batch` and `evaluate` read the logs outside the list of callbacks."""
+    module = backend.trainer_module()
+
+    def reading(ledger: Ledger, logs: Any, args: Any, kwargs: Any) -> Any:
+        call = ledger.call
+        if not isinstance(call, Call):
+            return None
+        node = ledger.node
+        ledger.enter(call.stations.wait if backend.reading_waits() else call.stations.logs)
+        return node
+
+    def read(ledger: Ledger, node: Any, result: Any, error: BaseException | None) -> None:
+        if node is not None:
+            ledger.back(node)
+
+    seams.hold(module, "pythonify_logs", reading, read)

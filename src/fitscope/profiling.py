@@ -1,0 +1,153 @@
+"""Recording from inside a program: `with fitscope.profile()`, and what the callback and the notebook share."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from fitscope import machine, store
+from fitscope.account import account
+from fitscope.model import Account, FitscopeError, Run
+from fitscope.observe import calibrate, start
+from fitscope.observe.observer import observer
+from fitscope.observe.recorder import recorder
+from fitscope.observe.runfile import Sink
+from fitscope.report import to_json, to_terminal
+
+
+class Profile:
+    """A recording of this process: what `profile()` gives, readable once the block has ended."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self._started = time.time()
+        wanted = Path(path) if path is not None else _new_path()
+        spare = Path(tempfile.gettempdir(), f"fitscope-{os.getpid()}-{wanted.stem}.run")
+        self._sink = Sink(wanted, start.header(self._started), spare)
+        self._open = False
+        self._lock = threading.Lock()
+        self._meter: machine.Meter | None = None
+
+    @property
+    def path(self) -> Path:
+        """The run file."""
+        return self._sink.path
+
+    def begin(self) -> None:
+        """Starts to record."""
+        with self._lock:
+            if self._open:
+                return
+            self._open = True
+        observer.watch()
+        recorder.fact("seam", seconds=calibrate.passage_seconds())
+        self._sink.line({"machine": machine.describe()})
+        self._meter = machine.Meter(os.getpid(), self._started, self._sink.line)
+        recorder.ticks.append(self._tick)
+        recorder.add_sink(self._sink)
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """Stops recording; everything that was held is put back when nobody else records."""
+        with self._lock:
+            if not self._open:
+                return
+            self._open = False
+        try:
+            recorder.fact("versions", versions=start.versions())
+            recorder.ticks.remove(self._tick)
+            self._tick(time.time())
+            recorder.remove_sink(self._sink)
+            self._sink.line({"t": self._sink.age(), "wall_seconds": self._sink.age(), **_ending(error)})
+            self._sink.close()
+        finally:
+            observer.unwatch()
+        if self._sink.problem:
+            sys.stderr.write(f"fitscope: {self._sink.problem}\n")
+
+    @cached_property
+    def run(self) -> Run:
+        """What was recorded."""
+        if self._open:
+            raise FitscopeError("the recording is still going on: read it after the block has ended.")
+        return store.read(self.path)
+
+    @cached_property
+    def account(self) -> Account:
+        """Where the time went."""
+        return account(self.run)
+
+    @property
+    def findings(self) -> list[Any]:
+        """What is wrong, dearest first."""
+        return []
+
+    def show(self) -> None:
+        """Prints the report to stderr."""
+        to_terminal.to_terminal(self.run, self.account, to_terminal.console())
+
+    def to_json(self) -> str:
+        """The report as JSON."""
+        return to_json.to_json(self.run, self.account)
+
+    def __str__(self) -> str:
+        if self._open:
+            return f"a recording that is going on, to {self.path}"
+        text = StringIO()
+        out = Console(file=text, width=to_terminal.WIDTH, no_color=True, color_system=None, highlight=False)
+        to_terminal.to_terminal(self.run, self.account, out)
+        return text.getvalue()
+
+    def __repr__(self) -> str:
+        return f"<fitscope profile {self.path}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _tick(self, now: float) -> None:
+        if self._meter is not None:
+            self._meter.read()
+
+
+@contextmanager
+def profile(path: str | os.PathLike[str] | None = None) -> Iterator[Profile]:
+    """Records the trainings in a block.
+
+    with fitscope.profile() as run:
+        model.fit(...)
+    run.show()
+    """
+    recording = Profile(path)
+    recording.begin()
+    try:
+        yield recording
+    except BaseException as error:
+        recording.finish(error)
+        raise
+    else:
+        recording.finish()
+
+
+def _ending(error: BaseException | None) -> dict[str, Any]:
+    if error is None:
+        return {"ended": "completed", "exit_code": 0}
+    if isinstance(error, KeyboardInterrupt):
+        return {"ended": "interrupted", "exit_code": 130}
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        return {"ended": "exit" if code else "completed", "exit_code": code}
+    return {"ended": "exception", "exit_code": 1}
+
+
+def _new_path() -> Path:
+    script = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] else "python"
+    return store.new_path(script)

@@ -1,0 +1,1 @@
+"""Forms of a report: they show, they never compute."""

@@ -1,0 +1,215 @@
+"""The report on one screen of a terminal, 80 columns wide; plain text where there is no terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fitscope import words
+from fitscope.model import Account, Part, Region, Run, Stage
+
+WIDTH = 80
+BAR = 14
+MOST_PARTS = 12
+SMALL = 0.005
+COLORS = {
+    "data": "yellow",
+    "transfer": "yellow",
+    "step": "green",
+    "compile": "magenta",
+    "callback": "red",
+    "logs": "blue",
+    "progress": "blue",
+    "validation": "cyan",
+    "checkpoint": "red",
+    "epoch": "blue",
+    "gc": "magenta",
+    "setup": "blue",
+    "unexplained": "white",
+}
+ENDED = {
+    "completed": "",
+    "exception": "ended by an exception",
+    "exit": "ended by sys.exit",
+    "interrupted": "interrupted",
+    "terminated": "terminated",
+    "killed": "killed",
+}
+
+
+def console(stream: TextIO | None = None) -> Console:
+    """A console on stderr that is colored only on a terminal, and 80 columns wide anywhere else."""
+    stream = stream or sys.stderr
+    plain = bool(os.environ.get("NO_COLOR")) or not stream.isatty()
+    return Console(
+        file=stream,
+        width=None if stream.isatty() else WIDTH,
+        no_color=plain,
+        color_system=None if plain else "auto",
+        highlight=False,
+        soft_wrap=False,
+    )
+
+
+def to_terminal(run: Run, account: Account, out: Console) -> None:
+    """Prints the report."""
+    out.print(_headline(run))
+    for note in account.notes:
+        out.print(Text(note, style="yellow"))
+    if not account.regions:
+        out.print(_nothing(run, account))
+    shown = account.regions[:MOST_REGIONS]
+    for region in shown:
+        out.print()
+        _region(region, out, alone=len(account.regions) == 1)
+    if len(account.regions) > len(shown):
+        rest = account.regions[len(shown) :]
+        out.print()
+        out.print(
+            Text(
+                f"and {words.count(len(rest), 'smaller region')}, "
+                f"{words.seconds(sum(region.wall_seconds for region in rest))} in all"
+            )
+        )
+    out.print()
+    _foot(run, account, out)
+
+
+MOST_REGIONS = 3
+
+
+def _headline(run: Run) -> Text:
+    parts = [run.script or "script", words.seconds(run.wall_seconds)]
+    if run.backend:
+        parts.append(f"Keras {run.versions.get('keras', '3')} on {NAMES.get(run.backend, run.backend)}")
+    ended = ENDED.get(run.ended, run.ended)
+    if ended:
+        parts.append(f"{ended}, exit code {run.exit_code}" if run.exit_code is not None else ended)
+    return Text("fitscope  ", style="bold").append(Text("  ·  ".join(parts), style="not bold"))
+
+
+NAMES = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
+
+
+def _nothing(run: Run, account: Account) -> Text:
+    if account.notes:
+        return Text("No training was seen.")
+    return Text(
+        "No training was seen: the script called no fit, evaluate, predict or train_on_batch of a Keras 3 model, "
+        "and no loop over a dataset with a Keras model in it."
+    )
+
+
+def _region(region: Region, out: Console, *, alone: bool) -> None:
+    title = Text(f"{region.call}", style="bold")
+    if region.where is not None:
+        title.append(f"  {words.place(region.where)}", style="not bold")
+    facts = [words.seconds(region.wall_seconds)]
+    if region.calls > 1:
+        facts.append(words.count(region.calls, "call"))
+    if region.epochs:
+        facts.append(words.count(region.epochs, "epoch"))
+    facts.append(words.count(region.steps, "step"))
+    if region.step_seconds is not None:
+        median, p95 = words.seconds(region.step_seconds.median), words.seconds(region.step_seconds.p95)
+        facts.append(f"{median} per step (p95 {p95})")
+    out.print(title)
+    out.print(Text("  " + ", ".join(facts)))
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=BAR)
+    table.add_column(justify="right", width=7)
+    table.add_column(justify="right", width=9)
+    table.add_column(no_wrap=True, overflow="ellipsis", width=WIDTH - BAR - 7 - 9 - 6)
+    big = [part for part in region.parts if part.share >= SMALL or part.phase == "unexplained"][:MOST_PARTS]
+    small = [part for part in region.parts if part not in big]
+    for part in big:
+        _row(table, part)
+    if small:
+        seconds = sum(part.seconds for part in small)
+        share = seconds / region.wall_seconds if region.wall_seconds else 0.0
+        table.add_row("", words.share(share), words.seconds(seconds), f"{words.count(len(small), 'smaller part')}")
+    table.add_row("", "100 %", words.seconds(region.wall_seconds), Text("in all", style="bold"))
+    out.print(table)
+    for line in _remarks(region):
+        out.print(Text("  " + line, overflow="fold"))
+
+
+def _row(table: Table, part: Part) -> None:
+    table.add_row(
+        Text(_bar(part.share), style=COLORS.get(part.phase, "")),
+        words.share(part.share),
+        words.seconds(part.seconds),
+        Text(_label(part)),
+    )
+    for line in part.lines[:2]:
+        if line.share >= 0.2 and part.share >= 0.02:
+            where = f"{words.place(line.where)} in {line.function}"
+            table.add_row("", "", "", Text(f"  ≈{words.share(line.share)} of it: {where}", style="dim"))
+    for inner in part.inner[:2]:
+        where = f" {words.place(inner.where)}" if inner.where else ""
+        table.add_row("", "", "", Text(f"  {words.seconds(inner.seconds)} of it: {inner.name}{where}", style="dim"))
+
+
+def _label(part: Part) -> str:
+    where = f"  {words.place(part.where)}" if part.where and part.phase in ("callback", "checkpoint") else ""
+    name = "" if part.name in (part.phase, "") else f": {part.name}"
+    return f"{part.phase}{name}{where}"
+
+
+def _bar(share: float) -> str:
+    """Eighths of a block, so that 1 % and 3 % look different."""
+    eighths = round(share * BAR * 8)
+    whole, rest = divmod(eighths, 8)
+    return "█" * whole + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
+
+
+def _remarks(region: Region) -> list[str]:
+    found = []
+    slowest = next((stage for stage in region.stages if stage.seconds_per_batch), None)
+    waits = sum(part.share for part in region.parts if part.phase == "data")
+    if slowest is not None and waits >= 0.05:
+        found.append(_slowest(slowest))
+    for workers in region.workers:
+        found.append(f"Input by {workers}.")
+    again = [item for item in region.compiles if item.cause not in ("first", "variables created")]
+    if again:
+        item = max(again, key=lambda item: item.count)
+        times = words.count(sum(each.count for each in again), "time")
+        found.append(f"Compiled again {times}: {item.function}, {item.cause} {item.detail}".rstrip() + ".")
+    if region.forced_sync:
+        names = ", ".join(region.forced_sync)
+        verb = "makes" if len(region.forced_sync) == 1 else "make"
+        found.append(f"{names} {verb} Keras wait for every step (a batch-end hook without async_safe).")
+    found.extend(region.notes)
+    return found
+
+
+def _slowest(stage: Stage) -> str:
+    where = f" ({words.place(stage.where)})" if stage.where else ""
+    parallel = f", {stage.parallelism} at once" if stage.parallelism > 1 else ", one at a time"
+    seconds = words.seconds(stage.seconds_per_batch or 0.0)
+    return f"Slowest in the input: {stage.name}{where}, {seconds} of work per batch{parallel}."
+
+
+def _foot(run: Run, account: Account, out: Console) -> None:
+    use = account.use
+    if use is not None and len(use.over_time) > 2 and account.regions:
+        cores = int(run.machine.get("cores") or 0)
+        line = (
+            f"machine: {use.process_cpu:.1f} of {cores} cores used, memory up to {words.size(use.memory_peak_bytes)}"
+        )
+        if use.io_wait >= 0.05:
+            line += f", {words.share(use.io_wait)} waiting for I/O"
+        for utilization in use.gpu_utilization:
+            line += f", GPU {words.share(utilization)} busy"
+        out.print(Text(line, style="dim"))
+    if account.regions:
+        overhead = f"{words.seconds(account.overhead_seconds)} ({words.share(account.overhead_share)})"
+        out.print(Text(f"fitscope's own cost: {overhead}, by its own clock", style="dim"))
+    if run.path:
+        out.print(Text(f"next: fitscope show {run.path} --json", style="dim"))

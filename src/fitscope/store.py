@@ -1,0 +1,242 @@
+"""A run and its file: reads what the recorder wrote, up to the last whole line."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+import zlib
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fitscope.model import (
+    SCHEMA,
+    Called,
+    Compile,
+    FitscopeError,
+    MachineSample,
+    Node,
+    Run,
+    Sampled,
+    Stage,
+    Where,
+)
+
+FOLDER = ".fitscope"
+
+
+def read(path: Path) -> Run:
+    """The run in a file; a sentence for what is no run file."""
+    lines = _lines(path)
+    header = next(lines, None)
+    if not isinstance(header, dict) or "fitscope_run" not in header:
+        raise FitscopeError(f"{path} is not a fitscope run file.")
+    schema = header["fitscope_run"]
+    if not isinstance(schema, int) or schema > SCHEMA:
+        raise FitscopeError(
+            f"{path} was written by a newer fitscope ({header.get('version', 'unknown version')}): "
+            "update fitscope to read it."
+        )
+    try:
+        return _Reader(header, path).read(lines)
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, zlib.error) as error:
+        raise FitscopeError(f"{path} is damaged and cannot be read ({type(error).__name__}: {error}).") from error
+
+
+def new_path(script: str) -> Path:
+    """A new file in .fitscope/, named by script and time."""
+    safe = re.sub(r"[^\w.-]+", "_", script) or "run"
+    stem = f"{safe}-{time.strftime('%Y%m%d-%H%M%S')}"
+    path = Path(FOLDER, f"{stem}.run")
+    number = 2
+    while path.exists():
+        path = Path(FOLDER, f"{stem}-{number}.run")
+        number += 1
+    return path
+
+
+def latest(folder: Path = Path(FOLDER)) -> Path:
+    """The run file that was written last."""
+    found = sorted(folder.glob("*.run"), key=lambda path: path.stat().st_mtime) if folder.is_dir() else []
+    if not found:
+        raise FitscopeError(f"there are no runs in {folder}/: record one with `fitscope run train.py`.")
+    return found[-1]
+
+
+def runs(folder: Path) -> Iterator[tuple[Path, Run]]:
+    """All readable runs of a folder, oldest first."""
+    for path in sorted(folder.glob("*.run"), key=lambda path: path.stat().st_mtime):
+        try:
+            yield path, read(path)
+        except FitscopeError:
+            continue
+
+
+def _lines(path: Path) -> Iterator[Any]:
+    """Every whole line; a last line without its end was being written when the script was killed."""
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file):
+                if not line.endswith(b"\n"):
+                    return
+                try:
+                    yield json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    if number == 0:
+                        raise FitscopeError(f"{path} is not a fitscope run file.") from error
+                    raise FitscopeError(f"{path} is damaged at line {number + 1} and cannot be read.") from error
+    except FileNotFoundError:
+        raise FitscopeError(f"there is no file {path}: `fitscope list` shows the recorded runs.") from None
+    except OSError as error:
+        raise FitscopeError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+class _Reader:
+    """Puts the lines of one file together."""
+
+    def __init__(self, header: dict[str, Any], path: Path) -> None:
+        self.header = header
+        self.path = path
+        self.cwd = str(header.get("cwd", ""))
+        self.keys: dict[str, dict[int, list[Any]]] = {}
+        self.rows: dict[str, dict[int, list[int]]] = {}
+        self.steps: dict[int, array[int]] = {}
+        self.facts: list[dict[str, Any]] = []
+        self.samples: list[MachineSample] = []
+        self.machine: dict[str, Any] = {}
+        self.end: dict[str, Any] = {}
+        self.last = 0.0
+
+    def read(self, lines: Iterator[Any]) -> Run:
+        """The run."""
+        for line in lines:
+            if "define" in line:
+                self.keys.setdefault(line["define"], {})[int(line["id"])] = line["key"]
+            elif "fact" in line:
+                self.facts.append(line)
+            elif "sample" in line:
+                self._sample(line)
+            elif "machine" in line:
+                self.machine = line["machine"]
+            elif "ended" in line or "exit_code" in line:
+                self.end.update(line)
+            elif "t" in line:
+                self._tick(line)
+        return self._run()
+
+    def _tick(self, line: dict[str, Any]) -> None:
+        self.last = float(line["t"])
+        for table, rows in line.items():
+            if table == "steps":
+                for root, packed in rows.items():
+                    values = array("I")
+                    values.frombytes(zlib.decompress(base64.b64decode(packed)))
+                    self.steps.setdefault(int(root), array("I")).extend(values)
+            elif table != "t":
+                target = self.rows.setdefault(table, {})
+                for index, row in rows.items():
+                    target[int(index)] = row
+
+    def _sample(self, line: dict[str, Any]) -> None:
+        values = line["sample"]
+        self.samples.append(
+            MachineSample(
+                seconds=float(line["t"]),
+                cores=tuple(values["cores"]),
+                process_cpu=values["cpu"],
+                memory_bytes=values["rss"],
+                io_wait=values["iowait"],
+                major_faults=values["majflt"],
+                swap_bytes=values["swap"],
+                gpus=tuple((gpu[0], gpu[1]) for gpu in values.get("gpus", ())),
+            )
+        )
+
+    def _run(self) -> Run:
+        backend = next((fact for fact in self.facts if fact["fact"] == "backend"), {})
+        return Run(
+            version=str(self.header.get("version", "")),
+            script=str(self.header.get("script", "")),
+            argv=tuple(self.header.get("argv", ())),
+            cwd=self.cwd,
+            started=float(self.header.get("started", 0)),
+            wall_seconds=float(self.end.get("wall_seconds", self.last)),
+            ended=str(self.end.get("ended", "killed")),
+            exit_code=self.end.get("exit_code"),
+            backend=backend.get("backend"),
+            versions=next((fact["versions"] for fact in self.facts if fact["fact"] == "versions"), {}),
+            machine=self.machine,
+            nodes=self._nodes(),
+            called=self._called(),
+            stages=self._stages(),
+            compiles=self._compiles(),
+            sampled=self._sampled(),
+            beside={key[0]: row[0] / 1e9 for key, row in self._table("beside")},
+            own={key[0]: row[0] / 1e9 for key, row in self._table("own")},
+            facts=tuple(self.facts),
+            samples=tuple(self.samples),
+            path=str(self.path),
+            git=self.header.get("git"),
+        )
+
+    def _table(self, table: str) -> Iterator[tuple[list[Any], list[int]]]:
+        for index, row in self.rows.get(table, {}).items():
+            yield self.keys[table][index], row
+
+    def _where(self, file: str | None, line: int | None) -> Where | None:
+        if not file:
+            return None
+        path = Path(file)
+        if path.is_absolute() and self.cwd and path.is_relative_to(self.cwd):
+            file = str(path.relative_to(self.cwd))
+        return Where(file, int(line or 0))
+
+    def _nodes(self) -> dict[int, Node]:
+        rows = self.rows.get("node", {})
+        nodes = {}
+        for index, (parent, phase, name, file, line, thread) in self.keys.get("node", {}).items():
+            spent, count = rows.get(index, (0, 0))
+            nodes[index] = Node(index, parent, phase, name, self._where(file, line), thread, spent / 1e9, count)
+        return nodes
+
+    def _called(self) -> dict[int, Called]:
+        return {
+            index: Called(row[0], row[1], row[2], tuple(value / 1e7 for value in self.steps.get(index, ())))
+            for index, row in self.rows.get("region", {}).items()
+        }
+
+    def _stages(self) -> dict[int, tuple[Stage, ...]]:
+        stages: dict[int, list[Stage]] = {}
+        for (root, name, file, line), row in self._table("stage"):
+            busy, elements, batches, parallelism, buffered, reads = row
+            stages.setdefault(root, []).append(
+                Stage(
+                    name=name,
+                    where=self._where(file, line),
+                    seconds_per_batch=busy / 1e9 / batches if batches else None,
+                    parallelism=round(parallelism / reads) if reads else 1,
+                    elements_per_batch=elements / batches if batches else None,
+                    buffered=buffered / reads if reads else None,
+                )
+            )
+        return {
+            root: tuple(sorted(found, key=lambda stage: -(stage.seconds_per_batch or 0)))
+            for root, found in stages.items()
+        }
+
+    def _compiles(self) -> dict[int, tuple[Compile, ...]]:
+        compiles: dict[int, list[Compile]] = {}
+        for (root, function, cause, detail), (count, spent) in self._table("compile"):
+            compiles.setdefault(root, []).append(Compile(function, cause, detail, count, spent / 1e9))
+        return {root: tuple(sorted(found, key=lambda item: -item.seconds)) for root, found in compiles.items()}
+
+    def _sampled(self) -> tuple[Sampled, ...]:
+        found = []
+        for (node, file, line, function), (samples,) in self._table("lines"):
+            where = self._where(file, line)
+            if where is not None:
+                found.append(Sampled(node, where, function, samples))
+        return tuple(found)

@@ -1,0 +1,213 @@
+"""Running a script under observation: as a child, so that nothing of ours stands between it and its fate."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fitscope import machine
+from fitscope.model import FitscopeError
+from fitscope.observe import inject, start
+
+GRACE = 10.0
+"""Seconds that a script may take to exit after its last exit handler (TensorFlow can hang there for ever)."""
+FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a supervised script ended: the exit code to pass on, or the signal that it died of."""
+
+    path: Path
+    exit_code: int
+    died_of: int | None
+    problem: str | None
+
+
+def supervise(command: list[str], path: Path, *, seconds: float | None = None) -> Finished:
+    """Runs a command to its end and records the trainings in it to a file."""
+    problem = None
+    started = time.time()
+    writable, reason = _prepare(path)
+    if not writable:
+        spare = Path(tempfile.gettempdir(), f"fitscope-{os.getpid()}-{path.stem}.run")
+        problem = f"cannot write {path} ({reason}); the run is in {spare}"
+        path = spare
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(
+            [str(Path(inject.__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+        ),
+        start.RUN: str(path.absolute()),
+        start.STARTED: repr(started),
+        start.PARENT: str(os.getpid()),
+    }
+    if seconds is not None:
+        environment[start.FOR] = repr(seconds)
+    supervisor = _Supervisor(command, environment, path, started)
+    code, hung = supervisor.run()
+    path = supervisor.written()
+    died_of = -code if code < 0 and not hung else None
+    last = supervisor.last_words()
+    if hung:
+        code = int(last.get("exit_code") or (0 if last.get("ended") == "completed" else 1))
+        problem = "the script was done but its process did not end, as TensorFlow's sometimes does; it was ended"
+    exit_code = code if code >= 0 else 128 - code
+    ended = _ended(code if not hung else exit_code, last)
+    _append(
+        path,
+        {
+            "t": round(time.time() - started, 3),
+            "ended": ended,
+            "exit_code": exit_code,
+            "wall_seconds": round(time.time() - started, 3),
+        },
+    )
+    return Finished(path, exit_code, died_of, problem)
+
+
+def pass_on(finished: Finished) -> None:
+    """Ends this process as the script ended: with its exit code, or of the same signal."""
+    if finished.died_of is not None:
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(finished.died_of, signal.SIG_DFL)
+        sys.stderr.flush()
+        sys.stdout.flush()
+        os.kill(os.getpid(), finished.died_of)
+    sys.exit(finished.exit_code)
+
+
+def _ended(code: int, last: dict[str, Any]) -> str:
+    if code == -signal.SIGINT or last.get("ended") == "interrupted":
+        return "interrupted"
+    if code == -signal.SIGTERM:
+        return "terminated"
+    if code < 0:
+        return "killed"
+    if code == 0:
+        return "completed"
+    return "exception" if last.get("ended") == "exception" else "exit"
+
+
+def _prepare(path: Path) -> tuple[bool, str]:
+    """Makes way for a new run file: says whether it can be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.parent.name == ".fitscope":
+            ignore = path.parent / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("*\n")
+        if path.exists() and path.is_file():
+            if path.stat().st_size and not path.open("rb").read(16).startswith(b'{"fitscope_run"'):
+                raise FitscopeError(f"{path} exists and is not a run file: choose another name for -o.")
+            path.unlink()
+        if not path.exists():
+            path.touch()
+            path.unlink()
+    except OSError as error:
+        return False, str(error.strerror or error)
+    return True, ""
+
+
+def _append(path: Path, line: dict[str, Any]) -> None:
+    if path.is_file():
+        with contextlib.suppress(OSError), path.open("ab") as file:
+            file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+
+class _Supervisor:
+    """The child, its signals and its pulse."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], path: Path, started: float) -> None:
+        self.path = path
+        self.started = started
+        self._forwarded = {getattr(signal, name) for name in FORWARDED if hasattr(signal, name)}
+        self._waited = {*self._forwarded, signal.SIGCHLD}
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._waited)
+        try:
+            self._child = subprocess.Popen(command, env=environment, preexec_fn=self._unblock)
+        except OSError as error:
+            self._restore()
+            raise FitscopeError(f"{command[0]} cannot be started: {error.strerror}.") from error
+        self._described = False
+        self._meter: machine.Meter | None = None
+
+    def run(self) -> tuple[int, bool]:
+        """Waits for the child; returns its code and whether it hung at its end."""
+        try:
+            self._meter = self._make_meter()
+            exiting_since: float | None = None
+            while True:
+                code = self._child.poll()
+                if code is not None:
+                    self._measure()
+                    return code, False
+                self._wait(1.0)
+                self._measure()
+                if self.last_words().get("exiting"):
+                    exiting_since = exiting_since or time.monotonic()
+                    if time.monotonic() - exiting_since > GRACE:
+                        self._child.kill()
+                        self._child.wait()
+                        return -signal.SIGKILL, True
+        finally:
+            self._restore()
+
+    def written(self) -> Path:
+        """The file that the recorder wrote in the end."""
+        spare = Path(tempfile.gettempdir(), f"fitscope-{os.getpid()}-{self.path.stem}.run")
+        return spare if spare.is_file() else self.path
+
+    def last_words(self) -> dict[str, Any]:
+        """The child's last line, if it has said that it is about to exit."""
+        with contextlib.suppress(OSError, ValueError):
+            path = self.written()
+            if path.is_file():
+                with path.open("rb") as file:
+                    file.seek(max(0, path.stat().st_size - 4096))
+                    for line in reversed(file.read().splitlines()):
+                        if line.startswith(b'{"t":') and b'"exiting":true' in line:
+                            words: dict[str, Any] = json.loads(line)
+                            return words
+        return {}
+
+    def _wait(self, seconds: float) -> None:
+        """Until a signal comes or the time is over; signals sent to us alone are passed on."""
+        if not hasattr(signal, "sigtimedwait"):
+            time.sleep(min(seconds, 0.1))
+            return
+        info = signal.sigtimedwait(self._waited, seconds)
+        if info is None or info.si_signo not in self._forwarded:
+            return
+        from_terminal = info.si_code > 0  # sent by the kernel: the whole foreground group has it
+        if not from_terminal:
+            self._child.send_signal(info.si_signo)
+
+    def _make_meter(self) -> machine.Meter | None:
+        with contextlib.suppress(Exception):
+            return machine.Meter(self._child.pid, self.started, lambda line: _append(self.path, line))
+        return None
+
+    def _measure(self) -> None:
+        if not self.path.is_file():
+            return
+        if not self._described:
+            self._described = True
+            _append(self.path, {"machine": machine.describe()})
+        if self._meter is not None:
+            self._meter.read()
+
+    def _unblock(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+
+    def _restore(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)

@@ -1,0 +1,71 @@
+"""Numbers into words: the one place that decides how a duration, a share or a place is printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fitscope.model import Where
+
+
+def seconds(value: float) -> str:
+    """A duration with three figures: 1.23 s, 45.6 ms, 789 µs, 12 min 30 s, 3 h 05 min."""
+    if value < 0:
+        return "-" + seconds(-value)
+    if value >= 3600:
+        minutes = round(value / 60)
+        return f"{minutes // 60} h {minutes % 60:02d} min"
+    if value >= 100:
+        whole = round(value)
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if value >= 0.9995:
+        return f"{_three_figures(value)} s"
+    if value >= 0.0009995:
+        return f"{_three_figures(value * 1e3)} ms"
+    if value == 0:
+        return "0 s"
+    return f"{_three_figures(value * 1e6)} µs"
+
+
+def share(value: float) -> str:
+    """A part of a whole: 81 %, 4.2 %, 0.3 %, <0.1 %."""
+    percent = value * 100
+    if percent >= 9.95:
+        return f"{percent:.0f} %"
+    if 0 < percent < 0.05:
+        return "<0.1 %"
+    return f"{percent:.1f} %"
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun: 1 step, 900 steps, 1,000,000 steps."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """More than one of it."""
+    if noun.endswith(("s", "sh", "x")):
+        return noun + "es"
+    return noun + "s"
+
+
+def place(where: Where | None) -> str:
+    """train.py:40; of a file that is not below the script's folder only the name."""
+    if where is None:
+        return ""
+    file = where.file if not Path(where.file).is_absolute() else f"…/{Path(where.file).name}"
+    return f"{file}:{where.line}"
+
+
+def size(bytes_: float) -> str:
+    """An amount of memory: 512 MB, 3.4 GB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if bytes_ < 1000:
+            return f"{_three_figures(bytes_)} {unit}" if unit != "B" else f"{bytes_:.0f} B"
+        bytes_ /= 1000
+    return f"{_three_figures(bytes_)} TB"
+
+
+def _three_figures(value: float) -> str:
+    if value >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
