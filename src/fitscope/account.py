@@ -231,7 +231,7 @@ def _workers(run: Run, inside: set[int]) -> Iterable[str]:
 
 
 def _region_notes(run: Run, inside: set[int]) -> Iterable[str]:
-    if any(fact["fact"] == "wait-unknown" and fact.get("root") in inside for fact in run.facts):
+    if run.unseparated & inside:
         yield "The wait for data could not be told from the step for a part of this region."
 
 

@@ -141,6 +141,7 @@ class Run:
     beside: dict[str, float]
     own: dict[str, float]
     facts: tuple[dict[str, Any], ...]
+    unseparated: frozenset[int]
     samples: tuple[MachineSample, ...]
     path: str = ""
     git: str | None = None

@@ -177,6 +177,7 @@ class _Reader:
             beside={key[0]: row[0] / 1e9 for key, row in self._table("beside")},
             own={key[0]: row[0] / 1e9 for key, row in self._table("own")},
             facts=tuple(self.facts),
+            unseparated=frozenset(key[0] for key, _ in self._table("unseparated")),
             samples=tuple(self.samples),
             path=str(self.path),
             git=self.header.get("git"),

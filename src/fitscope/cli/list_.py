@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from fitscope.report.to_terminal import console
 def command(folder: Path | None) -> None:
     """List the recorded runs of a folder, oldest first."""
     folder = folder or Path(store.FOLDER)
-    out = console(click.get_text_stream("stdout"))
+    out = console(sys.stdout)
     table = Table.grid(padding=(0, 2))
     rows = 0
     for path, run in store.runs(folder):

@@ -19,6 +19,10 @@ BATCH_HOOKS = {f"on_{mode}_batch_{edge}" for mode in ("train", "test", "predict"
 OTHER_HOOKS = {f"on_{mode}_{edge}" for mode in ("train", "test", "predict", "epoch") for edge in ("begin", "end")}
 
 
+SETTLE_EVERY = 100
+"""Executions of the step between two looks at what the input's Python code took from it."""
+
+
 class Watched(list[Any]):
     """A list of callbacks that charges each with the time between it and the next."""
 
@@ -185,6 +189,8 @@ def _after(hook: str) -> Any:
             if call.region is not None and error is None:
                 call.region.step(now - call.step_began, max(1, getattr(call.model, "steps_per_execution", 1) or 1))
             call.step_began = now
+            if call.contention is not None and call.executions % SETTLE_EVERY == 0:
+                call.contention.settle()
             if recorder.stopped:
                 stop(ledger, call)
         else:
@@ -200,6 +206,9 @@ def leave_epoch(ledger: Ledger, call: Call) -> None:
     call.in_epoch = False
     if call.waits is not None:
         call.waits.finish()
+    if call.contention is not None:
+        call.contention.settle()
+        call.contention = None
 
 
 def stop(ledger: Ledger, call: Call) -> None:

@@ -100,6 +100,7 @@ class Call:
         "begun",
         "callbacks",
         "close",
+        "contention",
         "executions",
         "in_epoch",
         "kind",
@@ -135,6 +136,7 @@ class Call:
         self.batch_shapes: Any = None
         self.callbacks: Any = None
         self.executions = 0
+        self.contention: Any = None
         self.close: Callable[[], None] | None = None
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from threading import get_ident
 from typing import Any
@@ -16,21 +18,42 @@ from fitscope.observe.seams import Seams, place_of
 class Function:
     """The user's loading function, as a stage of the input."""
 
-    def __init__(self, name: str, where: Place | None, workers: int) -> None:
+    _open = threading.local()
+
+    def __init__(self, name: str, where: Place | None, workers: int, *, shown: bool = True) -> None:
         self.name = name
         self.where = where
         self.workers = workers
+        self.shown = shown
 
-    def ran(self, nanoseconds: int, batches: int = 1) -> None:
-        """It made `batches` batches in that time; in a worker process nobody sees the time."""
-        root = training_root()
+    def __enter__(self) -> None:
+        stack: list[tuple[int, int]] = self._open.__dict__.setdefault("stack", [])
+        stack.append((clock(), time.thread_time_ns()))
+
+    def __exit__(self, *_: object) -> None:
+        stack: list[tuple[int, int]] = self._open.stack
+        began, cpu = stack.pop()
+        spent, worked = clock() - began, time.thread_time_ns() - cpu
+        if not stack and get_ident() not in recorder.ledgers:
+            recorder.loading.cpu += worked
+            recorder.loading.wall += spent if self.fetches else 0
+        self.ran(spent)
+
+    @property
+    def fetches(self) -> bool:
+        """Whether tf.data itself calls it, to make the next element."""
+        return self.workers == 0
+
+    def ran(self, nanoseconds: int) -> None:
+        """It made something in that time."""
+        root = training_root() if self.shown else None
         if root is None:
             return
         file, line = self.where or (None, None)
         row = recorder.stages.row(root, self.name, file, line)
         row[0] += nanoseconds
-        row[1] += batches
-        row[2] += batches
+        row[1] += 1
+        row[2] += 1
         row[3] += max(1, self.workers)
         row[5] += 1
 
@@ -56,11 +79,8 @@ class _Items:
         self.__dict__["_function"] = function
 
     def __getitem__(self, index: Any) -> Any:
-        began = clock()
-        try:
+        with self._function:
             return self._dataset[index]
-        finally:
-            self._function.ran(clock() - began)
 
     def __getattr__(self, attribute: str) -> Any:
         return getattr(self._dataset, attribute)
@@ -111,15 +131,16 @@ def hold(seams: Seams) -> None:
     seams.hold(GeneratorDataAdapter, "__init__", adapting, adapted_generator)
 
 
+_END = object()
+
+
 def _timed(batches: Any, function: Function) -> Iterator[Any]:
     iterator = iter(batches)
     while True:
-        began = clock()
-        try:
-            batch = next(iterator)
-        except StopIteration:
+        with function:
+            batch = next(iterator, _END)
+        if batch is _END:
             return
-        function.ran(clock() - began)
         yield batch
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from fitscope.observe.calls import Call, Stations
 from fitscope.observe.ledger import Ledger, Place, clock
 from fitscope.observe.recorder import Region, recorder
-from fitscope.observe.seams import Seams, user_frame
+from fitscope.observe.seams import Seams, in_keras, user_frame
 
 BODY = "your code in the loop"
 
@@ -27,7 +27,7 @@ _training: set[int] = set()
 class Loop:
     """One pass over a dataset by the user's own code."""
 
-    __slots__ = ("began", "host", "iterator", "region", "root", "stations", "trains")
+    __slots__ = ("__weakref__", "began", "host", "iterator", "region", "root", "stations", "trains")
 
     def __init__(self, ledger: Ledger, iterator: Any, where: Place) -> None:
         self.root = recorder.root(ledger, "loop", where)
@@ -74,7 +74,7 @@ def fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
         loop = None
     if loop is None:
         frame = user_frame(sys._getframe(2))
-        if frame is None:
+        if frame is None or in_keras(sys._getframe(2)):
             return None
         loop = ledger.loop = Loop(ledger, iterator, Place(frame.f_code.co_filename, frame.f_lineno))
         loop.region.calls += 1

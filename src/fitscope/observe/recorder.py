@@ -68,6 +68,16 @@ class Region:
         return taken
 
 
+class Loading:
+    """How long Python code of the input ran beside the training thread, and how long it held a processor."""
+
+    __slots__ = ("cpu", "wall")
+
+    def __init__(self) -> None:
+        self.cpu = 0
+        self.wall = 0
+
+
 class Recorder:
     """The one recorder of a process: its ledgers, its tables and the sinks they are written to."""
 
@@ -83,6 +93,9 @@ class Recorder:
         """(node or -root, file, line, function) -> samples; a negative id is a thread beside the training's"""
         self.beside = Table(2)
         """(root, name) -> ns and calls of callbacks that Keras ran in its pool threads"""
+        self.unseparated = Table(1)
+        """(root,) -> how often the wait for data could not be told from the step"""
+        self.loading = Loading()
         self.own = Table(1)
         """(what,) -> ns that fitscope itself took, timed directly"""
         self.facts: list[dict[str, Any]] = []

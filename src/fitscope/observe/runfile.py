@@ -122,6 +122,8 @@ class Sink:
         flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.path.exists() and not self.path.is_file():
+                flag = 0  # a device: nobody else's run
             self._file = os.open(self.path, flags | flag, 0o644)
         except FileExistsError:
             self.path = self.path.with_suffix(f".{os.getpid()}.run")
@@ -167,6 +169,7 @@ def _rows(recorder: Recorder) -> dict[str, list[list[int]]]:
         "compile": [list(row) for row in recorder.compiles.rows],
         "lines": [list(row) for row in recorder.lines.rows],
         "beside": [list(row) for row in recorder.beside.rows],
+        "unseparated": [list(row) for row in recorder.unseparated.rows],
         "own": [list(row) for row in recorder.own.rows],
     }
 
@@ -179,6 +182,7 @@ def _keys(recorder: Recorder) -> dict[str, Any]:
         "compile": recorder.compiles.keys.__getitem__,
         "lines": recorder.lines.keys.__getitem__,
         "beside": recorder.beside.keys.__getitem__,
+        "unseparated": recorder.unseparated.keys.__getitem__,
         "own": recorder.own.keys.__getitem__,
     }
 

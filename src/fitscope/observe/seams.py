@@ -142,6 +142,15 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
+def in_keras(frame: FrameType | None) -> bool:
+    """Whether the innermost code outside fitscope and the data libraries is one of Keras' trainers."""
+    while frame is not None and is_library(frame.f_code.co_filename):
+        if f"keras{os.sep}src" in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
+
+
 def caller() -> Place:
     """The line that called into Keras."""
     frame = user_frame(sys._getframe(2))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import weakref
+from types import FrameType
 from typing import Any
 
-from fitscope.observe import loops
+from fitscope.observe import loaders, loops
 from fitscope.observe.ledger import Ledger, Place
 from fitscope.observe.recorder import recorder
 from fitscope.observe.seams import Seams, is_library, is_user, place_of, user_frame
@@ -40,6 +42,45 @@ def hold(seams: Seams) -> None:
             _made[self] = Place(frame.f_code.co_filename, frame.f_lineno)
 
     seams.replace(dataset_ops.DatasetV2, "__init__", init)
+    _hold_python_functions(seams)
+
+
+def _hold_python_functions(seams: Seams) -> None:
+    """Times the Python functions of pipelines, which TensorFlow calls from threads of its own."""
+    from tensorflow.python.ops import script_ops
+
+    registry = script_ops.FuncRegistry
+    insert, call = registry.insert, registry.__call__
+    functions: dict[Any, loaders.Function] = {}
+
+    def inserting(self: Any, function: Any) -> Any:
+        token = insert(self, function)
+        if _in_pipeline(sys._getframe(1)):
+            inner = getattr(function, "_func", function)
+            where = place_of(inner)
+            name = getattr(inner, "__name__", type(inner).__name__)
+            user = where is not None and is_user(where.file)
+            functions[token] = loaders.Function(f"{name} (Python)", where if user else None, 0, shown=user)
+        return token
+
+    def calling(self: Any, token: Any, device: Any, args: Any) -> Any:
+        function = functions.get(token)
+        if function is None or not recorder.ledgers:
+            return call(self, token, device, args)
+        with function:
+            return call(self, token, device, args)
+
+    seams.replace(registry, "insert", inserting)
+    seams.replace(registry, "__call__", calling)
+
+
+def _in_pipeline(frame: FrameType | None) -> bool:
+    """Whether a function is being built into a dataset, not into a model."""
+    while frame is not None:
+        if os.path.join("tensorflow", "python", "data") in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def autotunes(iterator: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import sys
 from types import FrameType
@@ -10,9 +11,11 @@ from typing import Any
 from fitscope.observe import callbacks, loops
 from fitscope.observe.backends import Backend
 from fitscope.observe.calls import Call, Stations
+from fitscope.observe.compiles import shapes
+from fitscope.observe.contention import Contention
 from fitscope.observe.ledger import Ledger, Place
 from fitscope.observe.recorder import Region, recorder
-from fitscope.observe.seams import Seams, caller, is_library
+from fitscope.observe.seams import Seams, caller, is_library, user_frame
 
 WHOLE = ("fit", "evaluate", "predict")
 ON_BATCH = ("train_on_batch", "test_on_batch", "predict_on_batch")
@@ -69,7 +72,12 @@ def _beginning(kind: str) -> Any:
             root = ledger.tree.node(ledger.node, "call", kind, caller())
         return _enter(ledger, kind, root, None, model)
 
-    return beginning
+    def beginning_batch(ledger: Ledger, model: Any, args: Any, kwargs: Any) -> Any:
+        call = beginning(ledger, model, args, kwargs)
+        call.batch_shapes = shapes((*args, *kwargs.values()))
+        return call
+
+    return beginning_batch if kind in ON_BATCH else beginning
 
 
 def begin(ledger: Ledger, kind: str, where: Place, model: Any) -> Call:
@@ -111,14 +119,15 @@ def end(ledger: Ledger, call: Call) -> None:
         loops.batch_done(ledger, call, now)
 
 
-def _unheld(ledger: Ledger) -> Call | None:
+def _unheld(ledger: Ledger, frame: FrameType | None) -> Call | None:
     """A call that was looked up before it was held (`fit(callbacks=[Profiler()])`): begun from inside."""
-    frame: FrameType | None = sys._getframe(2)
     while frame is not None and is_library(frame.f_code.co_filename):
         code = frame.f_code
         if code.co_name in WHOLE and code.co_filename.endswith("trainer.py"):
-            call = begin(ledger, code.co_name, caller(), frame.f_locals[code.co_varnames[0]])
-            call.close = lambda: end(ledger, call)
+            where = user_frame(frame)
+            place = Place(where.f_code.co_filename, where.f_lineno) if where is not None else Place("<unknown>", 0)
+            call = begin(ledger, code.co_name, place, frame.f_locals[code.co_varnames[0]])
+            call.close = functools.partial(end, ledger, call)
             return call
         frame = frame.f_back
     return None
@@ -129,10 +138,10 @@ def join() -> None:
     ledger = recorder.ledger()
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and ledger.call is None:
-        owner = frame.f_locals.get("self")
+        owner: Any = frame.f_locals.get("self")
         if type(owner).__name__ == "CallbackList" and type(owner.callbacks) is list:
             owner.callbacks = callbacks.Watched(owner.callbacks)
-            _unheld(ledger)
+            _unheld(ledger, frame)
         frame = frame.f_back
 
 
@@ -147,7 +156,7 @@ def _hold_epochs(seams: Seams, backend: Backend) -> None:
     iterator = backend.epoch_iterator()
 
     def making(ledger: Ledger, epochs: Any, args: Any, kwargs: Any) -> Any:
-        call = ledger.call if isinstance(ledger.call, Call) else _unheld(ledger)
+        call = ledger.call if isinstance(ledger.call, Call) else _unheld(ledger, sys._getframe(2))
         if call is None:
             return None
         if call.kind == "fit" and call.begun:
@@ -202,6 +211,7 @@ def _hold_epochs(seams: Seams, backend: Backend) -> None:
             call.in_epoch = True
             call.executions = 1
             call.waits = backend.waits(ledger, call, result[-1])
+            call.contention = Contention(ledger, call.stations) if backend.device() == "cpu" else None
             # The last epoch's iterator dies only when Keras' loop variable is set anew, that is now.
             call.step_began = ledger.back(stations.loop if fetches else stations.close)
 

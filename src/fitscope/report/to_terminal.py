@@ -211,5 +211,5 @@ def _foot(run: Run, account: Account, out: Console) -> None:
     if account.regions:
         overhead = f"{words.seconds(account.overhead_seconds)} ({words.share(account.overhead_share)})"
         out.print(Text(f"fitscope's own cost: {overhead}, by its own clock", style="dim"))
-    if run.path:
+    if run.path and account.regions:
         out.print(Text(f"next: fitscope show {run.path} --json", style="dim"))

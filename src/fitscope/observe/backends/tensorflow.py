@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import weakref
 from statistics import median
@@ -130,7 +131,7 @@ class Gaps:
                 self.stages.read(proto, len(self.ended_at) * self.each)
             self._charge([gap * 1000 for gap in proto.gap_times], final)
         else:
-            recorder.fact("wait-unknown", root=stations.root)
+            recorder.unseparated.row(stations.root)[0] += 1
         keep = 0 if final or proto is None else 1
         for column in (self.begun, self.own, self.ended_at, self.traced):
             del column[: len(column) - keep]
@@ -182,6 +183,7 @@ class Timers:
             with tf.init_scope(), tf.device("CPU:0"):
                 Timers.current = tf.Variable([0.0, 0.0], dtype="float64", trainable=False, name="fitscope_wait")
         self._seen = Timers.current.numpy()
+        self._loading = recorder.loading.wall
         self._calls = 0
         self._spent = 0
         self._own = 0
@@ -216,18 +218,21 @@ class Timers:
         value = Timers.current.numpy()
         waited, fetches = int((value[0] - self._seen[0]) * 1e9), int(value[1] - self._seen[1])
         self._seen = value
-        if fetches:
-            waited = min(waited, own)
+        loading, self._loading = recorder.loading.wall - self._loading, recorder.loading.wall
+        if not fetches and not loading:
+            recorder.unseparated.row(self.stations.root)[0] += 1
+        else:
+            # A graph that was traced before anybody watched has no timers. Without autotuning nothing is
+            # prefetched either: the fetch runs the pipeline's Python code, whose time is known.
+            waited = min(waited if fetches else loading, own)
             ledger.move(self.stations.step, self.stations.data, waited)
-            ledger.counts[self.stations.data] += fetches
+            ledger.counts[self.stations.data] += fetches or self._calls
             if self._first is not None and self._calls > 1:
                 usual = (own - waited) // max(1, self._calls - 1)
                 if self._first > usual:
                     ledger.move(self.stations.step, self.stations.first_run, self._first - usual)
                     ledger.counts[self.stations.first_run] += 1
                 self._first = None
-        else:
-            recorder.fact("wait-unknown", root=self.stations.root)
         self._calls = 0
         self._own = 0
         ledger.back(node)
@@ -315,6 +320,10 @@ def _cause(key: tuple[Any, ...], function: Any, function_type: Any) -> tuple[str
 
 
 def _plain(constraint: Any) -> str:
+    """A type in few words: its value, or the shapes in it."""
+    shapes = re.findall(r"TensorSpec\(shape=(\([^)]*\))", str(constraint))
+    if shapes:
+        return " ".join(shapes)
     value = getattr(constraint, "value", None)
     if value is not None:
         return str(value)

@@ -1,0 +1,220 @@
+"""A training that is watched computes the same numbers, and its output, exit code and exceptions stay its own."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from scripts import BITS, FIT, LONG, TRAIN
+
+BACKENDS = ("tensorflow", "jax", "torch")
+FITSCOPE = str(Path(sys.executable).with_name("fitscope"))
+
+
+def start(folder, words, backend="jax", **settings):
+    environment = {**os.environ, "KERAS_BACKEND": backend, "PYTHONHASHSEED": "0", **settings.pop("env", {})}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(words, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True, **settings)
+
+
+def run(folder, *words, backend="jax", script=None, **settings):
+    if script is not None:
+        (folder / "train.py").write_text(script)
+    process = start(folder, list(words), backend, **settings)
+    out, err = process.communicate(timeout=240)
+    return process.returncode, out, err
+
+
+def report(folder, name="it.run"):
+    code, out, err = run(folder, FITSCOPE, "show", name, "--json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_weights_and_history_are_equal_to_the_bit(tmp_path, backend):
+    code, bare, err = run(tmp_path, sys.executable, "train.py", backend=backend, script=BITS)
+    assert code == 0, err
+    code, watched, err = run(tmp_path, FITSCOPE, "run", "-o", "it.run", "train.py", backend=backend)
+    assert code == 0, err
+    assert watched == bare
+    assert [region["call"] for region in report(tmp_path)["regions"]] == ["fit"]
+
+
+def test_an_exception_is_printed_as_without_us(tmp_path):
+    script = (
+        TRAIN
+        + """
+class Breaks(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 3:
+            raise ValueError("on purpose")
+model.fit(x, y, verbose=0, callbacks=[Breaks()])
+"""
+    )
+    code, _, bare = run(tmp_path, sys.executable, "train.py", script=script)
+    watched_code, _, watched = run(tmp_path, FITSCOPE, "run", "-o", "it.run", "train.py")
+    assert watched_code == code == 1
+    assert watched.startswith(bare[: bare.index("on purpose")])
+    assert "fitscope/observe" not in watched
+    assert report(tmp_path)["ended"] == "exception"
+    assert report(tmp_path)["regions"][0]["steps"] == 3
+
+
+def test_an_exit_code_is_passed_on(tmp_path):
+    code, out, _ = run(
+        tmp_path, FITSCOPE, "run", "-o", "it.run", "train.py", script=FIT + "print('out'); sys.exit(3)"
+    )
+    assert (code, out) == (3, "out\n")
+    assert report(tmp_path)["ended"] == "exit"
+    assert report(tmp_path)["exit_code"] == 3
+
+
+@pytest.mark.parametrize(
+    ("number", "ended"),
+    [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated"), (signal.SIGKILL, "killed")],
+)
+def test_a_signal_to_the_script_leaves_a_readable_run(tmp_path, number, ended):
+    (tmp_path / "train.py").write_text(LONG + "\n")
+    process = start(tmp_path, [FITSCOPE, "run", "-o", "it.run", "train.py"])
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(4)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[0]), number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == -number
+    found = report(tmp_path)
+    assert found["ended"] == ended
+    assert found["regions"][0]["wall_seconds"] > 2
+    assert found["regions"][0]["steps"] > 50
+    assert "Slow.on_train_batch_end" in err
+
+
+def test_a_signal_to_fitscope_alone_reaches_the_script(tmp_path):
+    (tmp_path / "train.py").write_text(LONG)
+    process = start(tmp_path, [FITSCOPE, "run", "-o", "it.run", "train.py"])
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    assert "KeyboardInterrupt" in err
+    assert report(tmp_path)["ended"] == "interrupted"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_script_ends_once_enough_is_recorded(tmp_path, backend):
+    script = LONG.replace("[Slow()]", "[Slow(), keras.callbacks.CSVLogger('log.csv')]") + "\nprint('not reached')"
+    words = (FITSCOPE, "run", "-o", "it.run", "--for", "3s", "train.py")
+    code, out, _ = run(tmp_path, *words, backend=backend, script=script)
+    assert (code, out) == (0, "ready\n")
+    found = report(tmp_path)
+    assert found["ended"] == "completed"
+    assert 2.5 < found["regions"][0]["wall_seconds"] < 30
+    assert (tmp_path / "log.csv").read_text().startswith("epoch,")
+
+
+def test_tensorflow_hanging_at_its_end_does_not_hang_us(tmp_path):
+    script = (
+        TRAIN
+        + """
+import tensorflow as tf
+def slow(a):
+    time.sleep(0.005)
+    return a
+data = tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(8)
+data = data.map(lambda a, b: (tf.ensure_shape(tf.numpy_function(slow, [a], tf.float32), (None, 8)), b)).prefetch(4)
+class Leaves(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 30:
+            sys.exit(3)
+model.fit(data, steps_per_epoch=100, verbose=0, callbacks=[Leaves()])
+"""
+    )
+    code, _, err = run(tmp_path, FITSCOPE, "run", "-o", "it.run", "train.py", backend="tensorflow", script=script)
+    assert code == 3, err
+    assert report(tmp_path)["regions"][0]["steps"] == 30
+
+
+def test_a_full_disk_does_not_stop_the_training(tmp_path):
+    code, out, err = run(tmp_path, FITSCOPE, "run", "-o", "/dev/full", "train.py", script=FIT + "print('trained')")
+    assert (code, out) == (0, "trained\n")
+    assert "No space left" in err
+    assert "Traceback" not in err
+
+
+def test_a_folder_that_cannot_be_written_does_not_stop_the_training(tmp_path):
+    (tmp_path / "file").write_text("")
+    words = (FITSCOPE, "run", "-o", "file/it.run", "train.py")
+    code, out, err = run(tmp_path, *words, script=FIT + "print('trained')")
+    assert (code, out) == (0, "trained\n")
+    assert re.search(r"cannot write file/it.run .* the run is in (\S+)", err)
+    assert "fit  train.py" in err
+
+
+def test_a_script_without_training_is_told_so(tmp_path):
+    code, out, err = run(tmp_path, FITSCOPE, "run", "-o", "it.run", "train.py", script="print('hello')")
+    assert (code, out) == (0, "hello\n")
+    assert "No training was seen" in err
+
+
+def test_legacy_keras_is_named(tmp_path):
+    (tmp_path / "tf_keras.py").write_text("__version__ = '2.18'")
+    code, _, err = run(tmp_path, FITSCOPE, "run", "-o", "it.run", "train.py", script="import tf_keras")
+    assert code == 0
+    assert "legacy tf.keras" in err
+
+
+def test_keras_2_is_named(tmp_path):
+    (tmp_path / "keras.py").write_text("__version__ = '2.15.0'")
+    code, _, err = run(tmp_path, FITSCOPE, "run", "-o", "it.run", "train.py", script="import keras")
+    assert code == 0
+    assert "Keras 2.15.0" in err
+
+
+def test_a_missing_backend_is_the_scripts_own_error(tmp_path):
+    code, _, err = run(tmp_path, FITSCOPE, "run", "-o", "it.run", "train.py", backend="nonesuch", script=FIT)
+    assert code == 1
+    assert err.count("Traceback") == 1
+    assert "No training was seen" in err
+
+
+def test_modules_commands_and_the_environment_start_a_recording_too(tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (tmp_path / "package" / "train.py").write_text(FIT + "print(sys.argv[1:])")
+    code, out, err = run(tmp_path, FITSCOPE, "run", "-o", "a.run", "-m", "package.train", "--epochs", "3")
+    assert (code, out) == (0, "['--epochs', '3']\n"), err
+    command = [sys.executable, "-m", "package.train", "-o", "x"]
+    code, out, err = run(tmp_path, FITSCOPE, "run", "-o", "b.run", "--", *command)
+    assert (code, out) == (0, "['-o', 'x']\n"), err
+    code, out, err = run(tmp_path, *command, env={"FITSCOPE": "c.run"})
+    assert (code, out) == (0, "['-o', 'x']\n"), err
+    for name in ("a.run", "b.run", "c.run"):
+        found = report(tmp_path, name)
+        assert found["regions"][0]["where"] == {"file": "package/train.py", "line": 12}
+        assert found["ended"] == "completed"
+
+
+def test_worker_processes_stay_quiet(tmp_path):
+    script = (
+        TRAIN
+        + """
+class Items(keras.utils.PyDataset):
+    def __len__(self):
+        return 20
+    def __getitem__(self, index):
+        return x[:32], y[:32]
+if __name__ == "__main__":
+    model.fit(Items(workers=2, use_multiprocessing=True), epochs=2, verbose=0)
+"""
+    )
+    code, _, err = run(tmp_path, FITSCOPE, "run", "-o", "it.run", "train.py", backend="torch", script=script)
+    assert code == 0, err
+    assert [path.name for path in tmp_path.glob("*.run")] == ["it.run"]
+    assert report(tmp_path)["regions"][0]["workers"] == ["PyDataset: 2 worker processes"]

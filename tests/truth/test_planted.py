@@ -1,0 +1,95 @@
+"""Planted causes land in their own part: within 5 % of what was planted and exposed, or 2 points of the wall time."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BACKENDS = ("tensorflow", "jax", "torch")
+HERE = Path(__file__).parent
+
+
+def case_names():
+    lines = (HERE / "planted.py").read_text().splitlines()
+    return [line[4:-3] for before, line in itertools.pairwise(lines) if before == "@case"]
+
+
+@pytest.fixture(scope="session")
+def truths(tmp_path_factory):
+    """What was planted and what fitscope saw, each backend's program run once."""
+    known = {}
+
+    def truth(backend):
+        if backend not in known:
+            folder = tmp_path_factory.mktemp(backend)
+            environment = {**os.environ, "KERAS_BACKEND": backend}
+            command = [sys.executable, str(HERE / "planted.py"), "truth.json"]
+            done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900)
+            assert done.returncode == 0, done.stderr[-4000:]
+            known[backend] = json.loads((folder / "truth.json").read_text())
+        return known[backend]
+
+    return truth
+
+
+def main_region(account):
+    return max(account["regions"], key=lambda region: region["wall_seconds"])
+
+
+def seconds(region, phase, name=None):
+    parts = region["parts"]
+    return sum(p["seconds"] for p in parts if p["phase"] == phase and name in (None, p["name"]))
+
+
+def close_enough(seen, planted, wall):
+    return abs(seen - planted) <= max(0.05 * planted, 0.02 * wall)
+
+
+@pytest.mark.parametrize("name", case_names())
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_planted_cause_lands_in_its_own_part(truths, backend, name):
+    case = truths(backend)[name]
+    if "skip" in case:
+        pytest.skip(case["skip"])
+    accounts = [case["account"]] if "account" in case else case.get("input", case.get("validation"))
+    for account in accounts:
+        assert account["notes"] == []
+        for region in account["regions"]:
+            total = sum(part["seconds"] for part in region["parts"])
+            assert total == pytest.approx(region["wall_seconds"], rel=1e-3)
+    if "part" in case:
+        region = main_region(case["account"])
+        assert region["call"] == case.get("call", region["call"])
+        seen = seconds(region, *case["part"])
+        if case.get("at_least"):
+            assert seen >= 0.99 * case["planted"]
+            seen = min(seen, case["planted"])
+        assert close_enough(seen, case["planted"], region["wall_seconds"]), (seen, case["planted"])
+        if "inner" in case:
+            part = next(p for p in region["parts"] if [p["phase"], p["name"]] == case["part"])
+            assert part["inner"][0]["name"] == case["inner"]
+            assert part["inner"][0]["seconds"] >= 0.9 * case["planted"]
+    for phase, pair in (("data", case.get("input")), ("validation", case.get("validation"))):
+        if pair:
+            fast, slow, paused = (main_region(account) for account in pair)
+            grown = slow["wall_seconds"] - fast["wall_seconds"]
+            if phase == "data":
+                # The end of a tf.data iterator may block for as long again: it is not the wait for a batch.
+                grown -= seconds(slow, "epoch") - seconds(fast, "epoch")
+                grown -= max(0.0, seconds(paused, "step") - seconds(fast, "step"))
+            seen = seconds(slow, phase) - seconds(fast, phase)
+            assert close_enough(seen, grown, slow["wall_seconds"]), (seen, grown, slow["wall_seconds"])
+    if "compiles" in case and backend != "torch":
+        region = main_region(case["account"])
+        assert [c for c in region["compiles"] if c["cause"] == case["compiles"]]
+        assert seconds(region, "compile") > 0
+    if "calls" in case:
+        region = main_region(case["account"])
+        assert (region["call"], region["calls"], region["steps"]) == ("predict", case["calls"], case["calls"])
+    for account in accounts:
+        region = main_region(account)
+        assert seconds(region, "unexplained") <= 0.02 * region["wall_seconds"] + 0.01

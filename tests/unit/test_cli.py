@@ -1,0 +1,245 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from made import sink
+
+from fitscope import cli, store
+
+COMMAND = Path(sys.executable).with_name("fitscope")
+NOT_FOR_THE_COMMAND_LINE = {"keras", "tensorflow", "jax", "jaxlib", "torch", "numpy"}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def environment(**changes):
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("FITSCOPE", "PYTHON"))}
+    return {**ours, **changes}
+
+
+def fitscope(*words, python=(), **changes):
+    """Runs the installed command as a user does."""
+    start = [sys.executable, *python, str(COMMAND)] if python else [str(COMMAND)]
+    return subprocess.run(
+        [*start, *map(str, words)], env=environment(**changes), capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.fixture
+def answer(monkeypatch, capsys):
+    """What the command says in this process: exit code, stdout, stderr."""
+
+    def answer(*words):
+        monkeypatch.setattr(sys, "argv", ["fitscope", *map(str, words)])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as ended:
+            code = ended.code
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return answer
+
+
+# --- what the user can put right ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["show", "none.run"], 2, "fitscope: there is no file none.run"),
+        (["run", "none.py"], 2, "fitscope: there is no file none.py"),
+        (["run"], 2, "fitscope: say which script to run"),
+        (["show", "garbage.run"], 2, "fitscope: garbage.run is not a fitscope run file"),
+        (["list"], 0, "There are no runs in .fitscope/"),
+    ],
+)
+def test_a_mistake_of_the_user_is_one_sentence_and_an_exit_code(folder, words, code, sentence):
+    (folder / "garbage.run").write_bytes(bytes(range(256)))
+    done = fitscope(*words)
+    said = done.stderr or done.stdout
+    assert done.returncode == code
+    assert said.startswith(sentence)
+    assert len(said.splitlines()) == 1
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["show"], "there are no runs in .fitscope/"),
+        (["run", "-m", "no_such_module"], "there is no module no_such_module here"),
+        (["run", "."], ". is a folder: name the script in it"),
+        (["run", "--nosuch", "train.py"], "there is no option --nosuch"),
+        (["run", "--for", "soon", "train.py"], "Invalid value for '--for': 'soon' is no duration"),
+        (["run", "--for", "0s", "train.py"], "Invalid value for '--for': '0s' is no duration"),
+        (["run", "-o", "train.py", "train.py"], "train.py exists and is not a run file"),
+        (["run", "--", "no_such_program"], "no_such_program cannot be started: No such file or directory"),
+        (["nosuch"], "No such command 'nosuch'"),
+    ],
+)
+def test_every_other_mistake_is_a_sentence_too(folder, answer, words, sentence):
+    (folder / "train.py").write_text("raise AssertionError('was run')\n")
+    code, _, said = answer(*words)
+    assert code == 2
+    assert said.startswith(f"fitscope: {sentence}")
+    assert len(said.splitlines()) == 1
+    assert (folder / "train.py").read_text() == "raise AssertionError('was run')\n"
+
+
+def test_without_a_command_the_help_is_shown_and_the_exit_code_says_so(answer):
+    code, _, said = answer()
+    assert code == 2
+    assert all(f"\n  {command} " in said for command in cli.COMMANDS)
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_has_its_help(answer, command):
+    code, said, _ = answer(command, "--help")
+    assert code == 0
+    assert said.startswith(f"Usage: fitscope {command} ")
+
+
+# --- what is imported --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [["--help"], ["show", "a.run"], ["list", "."]])
+def test_neither_keras_nor_a_backend_is_imported_to_help_to_show_or_to_list(folder, words):
+    sink(folder / "a.run").close()
+    done = fitscope(*words, python=["-X", "importtime"])
+    imported = {line.rsplit("|", 1)[1].strip().split(".")[0] for line in done.stderr.splitlines() if "|" in line}
+    assert done.returncode == 0
+    assert "click" in imported
+    assert imported.isdisjoint(NOT_FOR_THE_COMMAND_LINE)
+
+
+# --- show and list -----------------------------------------------------------------------------------------
+
+
+def test_show_prints_the_last_run_if_none_is_named(folder, answer):
+    for name, age in (("old", 20), ("new", 10)):
+        path = folder / ".fitscope" / f"{name}.run"
+        sink(path, script=f"{name}.py").close()
+        os.utime(path, (1000 - age, 1000 - age))
+    code, out, said = answer("show")
+    assert (code, out) == (0, "")
+    assert said.startswith("fitscope  new.py")
+
+
+def test_show_as_json_prints_json_and_nothing_else(folder, answer):
+    sink(folder / "a.run").close()
+    code, out, said = answer("show", "a.run", "--json")
+    assert (code, said) == (0, "")
+    assert json.loads(out)["script"] == "train.py"
+
+
+def test_a_reader_that_has_gone_away_gets_no_traceback(folder):
+    sink(folder / "a.run").close()
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [COMMAND, "show", "a.run", "--json"], env=environment(), stdout=writing, stderr=subprocess.PIPE, timeout=120
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_the_list_names_script_and_file_of_every_run_oldest_first(folder, answer):
+    for name, age in (("b", 20), ("a", 10)):
+        path = folder / ".fitscope" / f"{name}.run"
+        sink(path, script=f"/project/{name}.py", started=0.0).close()
+        os.utime(path, (1000 - age, 1000 - age))
+    (folder / ".fitscope" / "garbage.run").write_text("garbage")
+    code, out, _ = answer("list")
+    rows = [line.split() for line in out.splitlines()]
+    assert code == 0
+    assert [(row[2], row[-1]) for row in rows] == [("b.py", ".fitscope/b.run"), ("a.py", ".fitscope/a.run")]
+
+
+def test_a_script_with_brackets_in_its_name_keeps_them_in_the_list(folder, answer):
+    sink(folder / ".fitscope" / "a.run", script="train[old].py").close()
+    code, out, _ = answer("list")
+    assert code == 0
+    assert "train[old].py" in out
+
+
+# --- run ---------------------------------------------------------------------------------------------------
+
+
+def test_the_script_gets_its_own_words_and_keeps_its_output_and_exit_code(folder):
+    (folder / "train.py").write_text("import sys\nprint(sys.argv)\nsys.exit(3)\n")
+    done = fitscope("run", "train.py", "-o", "x", "--for", "3", "-m", "y", "--", "--json")
+    assert done.returncode == 3
+    assert done.stdout == "['train.py', '-o', 'x', '--for', '3', '-m', 'y', '--', '--json']\n"
+    assert "ended by sys.exit, exit code 3" in done.stderr
+    ((_, run),) = store.runs(folder / ".fitscope")
+    assert (run.script, run.exit_code, run.ended) == ("train.py", 3, "exit")
+    assert run.argv == ("-o", "x", "--for", "3", "-m", "y", "--", "--json")
+
+
+def test_an_exception_of_the_script_is_printed_without_a_frame_of_ours(folder):
+    (folder / "train.py").write_text("raise ValueError('theirs')\n")
+    alone = subprocess.run([sys.executable, "train.py"], env=environment(), capture_output=True, text=True)
+    done = fitscope("run", "-o", "a.run", "train.py")
+    assert done.returncode == alone.returncode == 1
+    assert done.stderr.startswith(alone.stderr)
+    assert store.read(folder / "a.run").ended == "exception"
+
+
+def test_a_script_that_dies_of_a_signal_takes_us_with_it(folder):
+    (folder / "train.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
+    assert fitscope("run", "train.py").returncode == -signal.SIGTERM
+
+
+def test_a_script_killed_in_the_middle_of_a_line_has_a_readable_run(folder):
+    (folder / "train.py").write_text(
+        "import os, signal\n"
+        "with open(os.environ['FITSCOPE_RUN'], 'ab') as file:\n"
+        """    file.write(b'{"fitscope_run":1,"version":"0.0","script":"train.py"}\\n{"t":1,"node":{"2":[100')\n"""
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = fitscope("run", "-o", "a.run", "train.py")
+    assert done.returncode == -signal.SIGKILL
+    assert "killed, exit code 137" in done.stderr
+    assert store.read(folder / "a.run").exit_code == 137
+
+
+def test_a_run_that_cannot_be_written_where_it_was_asked_for_is_written_elsewhere(folder):
+    (folder / "train.py").write_text("")
+    (folder / "taken").mkdir()
+    done = fitscope("run", "-o", "taken", "train.py", TMPDIR=str(folder))
+    assert done.returncode == 0
+    assert "fitscope: cannot write taken" in done.stderr
+    assert "No training was seen: the script called no fit" in done.stderr
+
+
+def test_an_earlier_run_may_be_written_over(folder):
+    (folder / "train.py").write_text("")
+    sink(folder / "a.run", script="earlier.py").close()
+    done = fitscope("run", "-o", "a.run", "train.py", python=["-X", "dev"])
+    assert done.returncode == 0
+    assert store.read(folder / "a.run").script == "train.py"
+    assert "ResourceWarning" not in done.stderr
+
+
+def test_a_command_behind_dashes_is_run_as_it_is(folder):
+    (folder / "train.py").write_text("import sys\nprint(sys.flags.optimize, sys.argv[1:])\n")
+    done = fitscope("run", "-o", "a.run", "--", sys.executable, "-O", "train.py", "--epochs", "3")
+    assert (done.returncode, done.stdout) == (0, "1 ['--epochs', '3']\n")
+    assert store.read(folder / "a.run").argv == ("--epochs", "3")
+
+
+def test_a_module_is_run_as_python_does(folder):
+    (folder / "package").mkdir()
+    (folder / "package" / "train.py").write_text("import sys\nprint(__name__, sys.argv[1:])\n")
+    done = fitscope("run", "-o", "a.run", "-m", "package.train", "--epochs", "3")
+    assert (done.returncode, done.stdout) == (0, "__main__ ['--epochs', '3']\n")

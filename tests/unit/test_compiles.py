@@ -1,0 +1,58 @@
+from types import SimpleNamespace
+
+import pytest
+
+from fitscope.observe import compiles
+
+
+class Shaped:
+    """An array, as far as shapes go."""
+
+    def __init__(self, *shape):
+        self.shape = shape
+
+
+@pytest.fixture
+def causes(recording, monkeypatch):
+    """Compiles, and gives how often for which cause."""
+    monkeypatch.setattr(compiles, "recorder", recording)
+    monkeypatch.setattr(compiles, "_last", {})
+
+    def causes(*compilations, function="step"):
+        for root, signature, model in compilations:
+            compiles.note(SimpleNamespace(root=root, batch_shapes=signature, model=model), function, 10**9)
+        rows = zip(recording.compiles.keys, recording.compiles.rows, strict=True)
+        return {(root, cause): tuple(row) for (root, _, cause, _), row in rows}
+
+    return causes
+
+
+ONE, TWO = object(), object()
+
+
+def test_the_first_compilation_needs_no_other_cause(causes):
+    assert causes((1, (8,), ONE), (2, (8,), ONE)) == {(1, "first"): (1, 10**9), (2, "first"): (1, 10**9)}
+
+
+def test_another_shape_is_the_cause_whatever_else_has_changed(causes, recording):
+    found = causes((1, ((8, 3), (8,)), ONE), (1, ((5, 3), (5,)), TWO))
+    assert found[1, "changed shape"] == (1, 10**9)
+    assert recording.compiles.keys[-1][-1] == "((8, 3), (8,)) -> ((5, 3), (5,))"
+
+
+def test_another_model_is_the_cause_where_the_shape_is_the_same(causes):
+    assert causes((1, (8,), ONE), (1, (8,), TWO), (1, (8,), ONE))[1, "new function"] == (2, 2 * 10**9)
+
+
+def test_where_shape_and_model_are_the_same_it_was_another_argument(causes):
+    assert causes((1, (8,), ONE), (1, (8,), ONE))[1, "another argument"] == (1, 10**9)
+
+
+def test_two_functions_of_a_place_are_not_compared(causes):
+    causes((1, (8,), ONE), function="train_step")
+    assert causes((1, (5,), ONE), function="test_step") == {(1, "first"): (1, 10**9)}
+
+
+def test_the_shapes_of_a_batch_follow_its_structure():
+    batch = ({"image": Shaped(8, 3), "label": Shaped(8)}, [Shaped(8), None, 3])
+    assert compiles.shapes(batch) == ((("image", (8, 3)), ("label", (8,))), ((8,), None, None))

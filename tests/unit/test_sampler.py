@@ -1,0 +1,128 @@
+import threading
+import types
+
+import pytest
+from made import LINE
+
+from fitscope.observe.sampler import Sampler
+from fitscope.observe.seams import Seams
+
+LIBRARY = "/x/site-packages/keras/src/trainer.py"
+
+
+def function_in(file, source, **names):
+    """The function that some source defines, as if it stood in that file."""
+    module = types.ModuleType("elsewhere")
+    vars(module).update(names)
+    exec(compile(source, file, "exec"), vars(module))
+    (function,) = (value for name, value in vars(module).items() if name not in names and callable(value))
+    return function
+
+
+@pytest.fixture
+def step(recording):
+    """This thread trains: the node that owns its time."""
+    ledger = recording.ledger()
+    node = recording.tree.node(recording.root(ledger, "fit", LINE), "step", "step")
+    ledger.enter(node)
+    return node
+
+
+@pytest.fixture
+def look(recording):
+    """One look from another thread while this one is in a library's code."""
+    said = []
+
+    def thread():
+        return threading.Thread(target=lambda: said.append(Sampler(recording).look()))
+
+    source = "def wait():\n looking = thread()\n looking.start()\n looking.join()\n return said[-1]\n"
+    return function_in(LIBRARY, source, thread=thread, said=said)
+
+
+@pytest.fixture
+def beside():
+    """Runs a function in a thread beside the training, until it waits at a lock or the test is over."""
+    threads, gates = [], []
+
+    def beside(function):
+        ready, gate = threading.Lock(), threading.Lock()
+        ready.acquire()
+        gate.acquire()
+        threads.append(threading.Thread(target=function, args=(ready.release, gate.acquire)))
+        gates.append(gate)
+        threads[-1].start()
+        ready.acquire()
+
+    yield beside
+    for gate in gates:
+        gate.release()
+    for thread in threads:
+        thread.join()
+
+
+def counted(recording):
+    return {key: row[0] for key, row in zip(recording.lines.keys, recording.lines.rows, strict=True)}
+
+
+def test_a_look_finds_the_users_line_below_the_node_that_owns_the_time(recording, step, look):
+    def loss():
+        assert look()
+        assert look()
+        assert look()
+
+    loss()
+    first = loss.__code__.co_firstlineno + 1
+    assert counted(recording) == {(step, __file__, first + number, "loss"): 1 for number in range(3)}
+
+
+def test_a_library_that_trains_is_not_charged_to_the_line_that_called_it(recording, step, look):
+    class Trainer:
+        fit = function_in(LIBRARY, "def fit(self): return look()\n", look=look)
+
+    seams = Seams(recording)
+    seams.hold(Trainer, "fit", lambda *_: None, lambda *_: None)
+    assert Trainer().fit()
+    seams.release()
+    assert counted(recording) == {}
+
+
+def test_nothing_is_counted_while_nothing_trains(recording, look):
+    recording.ledger()
+    assert not look()
+    assert counted(recording) == {}
+
+
+def test_a_thread_that_works_beside_the_training_counts_for_the_region(recording, step, look, beside):
+    def load(ready, wait):
+        ready()
+        wait()
+
+    beside(load)
+    root = recording.tree.path(step)[0]
+    look()
+    samples = {(node, function): number for (node, _, _, function), number in counted(recording).items()}
+    assert samples[-root, "load"] == 1
+
+
+@pytest.mark.parametrize(("file", "seen"), [("/usr/lib/python3/queue.py", 0), ("/home/me/image_queue.py", 1)])
+def test_a_thread_that_waits_in_a_queue_is_idle_and_one_in_a_file_that_sounds_like_it_is_not(
+    recording, step, look, beside, file, seen
+):
+    get = function_in(file, "def get(ready, wait):\n ready()\n wait()\n")
+
+    def load(ready, wait):
+        get(ready, wait)
+
+    beside(load)
+    root = recording.tree.path(step)[0]
+    look()
+    assert sum(number for (node, *_), number in counted(recording).items() if node == -root) == seen
+
+
+def test_a_sampler_ends_when_it_is_stopped(recording):
+    sampler = Sampler(recording)
+    sampler.start()
+    sampler.stop()
+    sampler.stop()
+    assert "fitscope-sampler" not in [thread.name for thread in threading.enumerate()]
