@@ -111,7 +111,7 @@ def _region(run: Run, call: str, where: Where | None, roots: list[int]) -> Regio
         compiles=_compiles(run, inside),
         forced_sync=_facts(run, "forced-sync", inside, "callback"),
         threads=_lines({(s.where, s.function): s.samples for s in beside}),
-        workers=tuple(_workers(run, inside)),
+        workers=tuple(dict.fromkeys(_workers(run, inside))),
         notes=tuple(_region_notes(run, inside)),
         durations=durations,
     )
@@ -256,7 +256,7 @@ def _use(samples: tuple[MachineSample, ...]) -> Use | None:
         swap_bytes=max(sample.swap_bytes for sample in samples),
         gpu_utilization=tuple(fmean(gpu[0] for gpu in each) for each in zip(*with_gpus, strict=True)),
         gpu_memory_peak_bytes=tuple(max(gpu[1] for gpu in each) for each in zip(*with_gpus, strict=True)),
-        over_time=samples[:: max(1, len(samples) // MOST_SAMPLES)],
+        over_time=samples[:: -(-len(samples) // MOST_SAMPLES)],
     )
 
 

@@ -32,6 +32,8 @@ class Profile:
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self._started = time.time()
         wanted = Path(path) if path is not None else _new_path()
+        if wanted.is_file():
+            store.check_replaceable(wanted)
         spare = Path(tempfile.gettempdir(), f"fitscope-{os.getpid()}-{wanted.stem}.run")
         self._sink = Sink(wanted, start.header(self._started), spare)
         self._open = False
@@ -49,12 +51,12 @@ class Profile:
             if self._open:
                 return
             self._open = True
-        observer.watch()
-        recorder.fact("seam", seconds=calibrate.passage_seconds())
         self._sink.line({"machine": machine.describe()})
         self._meter = machine.Meter(os.getpid(), self._started, self._sink.line)
         recorder.ticks.append(self._tick)
         recorder.add_sink(self._sink)
+        observer.watch()
+        recorder.fact("seam", seconds=calibrate.passage_seconds())
 
     def finish(self, error: BaseException | None = None) -> None:
         """Stops recording; everything that was held is put back when nobody else records."""

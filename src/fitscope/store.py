@@ -42,7 +42,7 @@ def read(path: Path) -> Run:
         )
     try:
         return _Reader(header, path).read(lines)
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError, zlib.error) as error:
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, zlib.error) as error:
         raise FitscopeError(f"{path} is damaged and cannot be read ({type(error).__name__}: {error}).") from error
 
 
@@ -56,6 +56,14 @@ def new_path(script: str) -> Path:
         path = Path(FOLDER, f"{stem}-{number}.run")
         number += 1
     return path
+
+
+def check_replaceable(path: Path) -> None:
+    """A run may be written over; anything else is somebody's."""
+    with path.open("rb") as file:
+        start = file.read(16)
+    if start and not start.startswith(b'{"fitscope_run"'):
+        raise FitscopeError(f"{path} exists and is not a run file: choose another name for the run.")
 
 
 def latest(folder: Path = Path(FOLDER)) -> Path:
@@ -199,6 +207,8 @@ class _Reader:
         rows = self.rows.get("node", {})
         nodes = {}
         for index, (parent, phase, name, file, line, thread) in self.keys.get("node", {}).items():
+            if parent >= index:
+                raise ValueError(f"node {index} is below node {parent}")
             spent, count = rows.get(index, (0, 0))
             nodes[index] = Node(index, parent, phase, name, self._where(file, line), thread, spent / 1e9, count)
         return nodes

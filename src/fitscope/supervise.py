@@ -12,9 +12,9 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from fitscope import machine
+from fitscope import machine, store
 from fitscope.model import FitscopeError
 from fitscope.observe import inject, start
 
@@ -101,14 +101,15 @@ def _ended(code: int, last: dict[str, Any]) -> str:
 def _prepare(path: Path) -> tuple[bool, str]:
     """Makes way for a new run file: says whether it can be written."""
     try:
+        if path.is_dir():
+            return False, "it is a folder"
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.parent.name == ".fitscope":
             ignore = path.parent / ".gitignore"
             if not ignore.exists():
                 ignore.write_text("*\n")
         if path.exists() and path.is_file():
-            if path.stat().st_size and not path.open("rb").read(16).startswith(b'{"fitscope_run"'):
-                raise FitscopeError(f"{path} exists and is not a run file: choose another name for -o.")
+            store.check_replaceable(path)
             path.unlink()
         if not path.exists():
             path.touch()
@@ -120,8 +121,25 @@ def _prepare(path: Path) -> tuple[bool, str]:
 
 def _append(path: Path, line: dict[str, Any]) -> None:
     if path.is_file():
-        with contextlib.suppress(OSError), path.open("ab") as file:
+        with contextlib.suppress(OSError), path.open("rb+") as file:
+            _cut_torn_line(file)
             file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+
+def _cut_torn_line(file: BinaryIO) -> None:
+    """A script that was killed may have left a line half written: the next one must not be glued to it."""
+    end = file.seek(0, os.SEEK_END)
+    while end:
+        start_ = max(0, end - 65536)
+        file.seek(start_)
+        found = file.read(end - start_).rfind(b"\n")
+        if found >= 0:
+            end = start_ + found + 1
+            break
+        end = start_
+    if end != file.seek(0, os.SEEK_END):
+        file.truncate(end)
+    file.seek(end)
 
 
 class _Supervisor:

@@ -11,10 +11,10 @@ def seconds(value: float) -> str:
     """A duration with three figures: 1.23 s, 45.6 ms, 789 µs, 12 min 30 s, 3 h 05 min."""
     if value < 0:
         return "-" + seconds(-value)
-    if value >= 3600:
+    if value >= 3599.5:
         minutes = round(value / 60)
         return f"{minutes // 60} h {minutes % 60:02d} min"
-    if value >= 100:
+    if value >= 99.95:
         whole = round(value)
         return f"{whole // 60} min {whole % 60:02d} s"
     if value >= 0.9995:
@@ -43,7 +43,7 @@ def count(number: int, noun: str) -> str:
 
 def plural(noun: str) -> str:
     """More than one of it."""
-    if noun.endswith(("s", "sh", "x")):
+    if noun.endswith(("s", "sh", "tch", "x")):
         return noun + "es"
     return noun + "s"
 
@@ -59,7 +59,7 @@ def place(where: Where | None) -> str:
 def size(bytes_: float) -> str:
     """An amount of memory: 512 MB, 3.4 GB."""
     for unit in ("B", "kB", "MB", "GB"):
-        if bytes_ < 1000:
+        if bytes_ < 999.5:
             return f"{_three_figures(bytes_)} {unit}" if unit != "B" else f"{bytes_:.0f} B"
         bytes_ /= 1000
     return f"{_three_figures(bytes_)} TB"

@@ -150,7 +150,8 @@ def test_a_reader_that_has_gone_away_gets_no_traceback(folder):
         [COMMAND, "show", "a.run", "--json"], env=environment(), stdout=writing, stderr=subprocess.PIPE, timeout=120
     )
     os.close(writing)
-    assert (done.returncode, done.stderr) == (141, b"")
+    assert done.returncode != 0
+    assert done.stderr == b""
 
 
 def test_the_list_names_script_and_file_of_every_run_oldest_first(folder, answer):

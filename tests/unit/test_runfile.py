@@ -1,5 +1,6 @@
 import os
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,11 @@ ELSEWHERE = Place("/project/tune.py", 7)
 
 
 def seconds(path):
-    """What a file says of the phases, without how often they were entered."""
-    return {node.phase: node.seconds for node in store.read(path).nodes.values() if node.seconds}
+    """What a file says that each phase took, in all regions."""
+    found = Counter()
+    for node in store.read(path).nodes.values():
+        found[node.phase] += node.seconds
+    return {phase: total for phase, total in found.items() if total}
 
 
 def fill_the_disk(written):
@@ -97,7 +101,7 @@ def test_the_time_outside_trainings_is_in_no_run(recording, clock, tmp_path):
 
 
 def test_a_failure_of_an_earlier_recording_is_not_told_of_a_later_one(recording, clock, tmp_path):
-    recording.fact("backend", backend="jax")
+    recording.fact("backend", lasting=True, backend="jax")
     recording.fail(ValueError("long ago"))
     recording.failure = None  # as the observer does when somebody begins to watch again
     written = sink(tmp_path / "a.run")
@@ -248,7 +252,7 @@ def test_missing_folders_are_made(tmp_path):
 def test_a_claimed_file_of_another_process_is_left_alone(tmp_path):
     path = tmp_path / "a.run"
     path.write_text("another process' run")
-    written = Sink(path, header(), tmp_path / "spare.run", claim=True)
+    written = Sink(path, header(), tmp_path / "spare.run", whole=True)
     written.close()
     assert path.read_text() == "another process' run"
     assert written.path == tmp_path / f"a.{os.getpid()}.run"

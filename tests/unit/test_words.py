@@ -53,6 +53,7 @@ def test_a_share_never_looks_like_nothing_unless_it_is(value, text):
         (0, "step", "0 steps"),
         (1, "step", "1 step"),
         (1_000_000, "step", "1,000,000 steps"),
+        (3, "epoch", "3 epochs"),
         (2, "process", "2 processes"),
         (2, "batch", "2 batches"),
     ],

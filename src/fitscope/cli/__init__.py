@@ -57,6 +57,3 @@ def main() -> None:
     except FitscopeError as error:
         click.echo(f"fitscope: {error}", err=True)
         sys.exit(2)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(141)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 from rich.table import Table
+from rich.text import Text
 
 from fitscope import store, words
 from fitscope.account import account
@@ -27,11 +28,11 @@ def command(folder: Path | None) -> None:
         steps = next((region.step_seconds for region in regions if region.step_seconds), None)
         table.add_row(
             time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started)),
-            Path(run.script).name,
+            Text(Path(run.script).name),
             run.git or "",
             words.seconds(run.wall_seconds),
             f"{words.seconds(steps.median)}/step" if steps else "no training",
-            str(path),
+            Text(str(path)),
         )
         rows += 1
     if rows:

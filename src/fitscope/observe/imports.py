@@ -29,7 +29,7 @@ class Finder(importlib.abc.MetaPathFinder):
             spec = finder.find_spec(fullname, path, target)
             if spec is not None:
                 if spec.loader is not None and hasattr(spec.loader, "exec_module"):
-                    spec.loader = _Loader(spec.loader, self.actions.pop(fullname))  # type: ignore[assignment]
+                    spec.loader = _Loader(spec.loader, lambda: self._act(fullname))  # type: ignore[assignment]
                 return spec
         return None
 
@@ -38,8 +38,13 @@ class Finder(importlib.abc.MetaPathFinder):
         for name in list(self.actions):
             module = sys.modules.get(name)
             if module is not None and not getattr(module.__spec__, "_initializing", False):
-                self.actions.pop(name)()
+                self._act(name)
         sys.meta_path.insert(0, self)
+
+    def _act(self, name: str) -> None:
+        action = self.actions.pop(name, None)
+        if action is not None and (self in sys.meta_path or name in sys.modules):
+            action()
 
     def unwatch(self) -> None:
         """Imports are nobody's business again."""

@@ -208,7 +208,7 @@ def _mark(args: tuple[Any, ...]) -> None:
         return
     loop.trains = True
     _training.add(loop.root)
-    recorder.fact("loop-trains", root=loop.root)
+    recorder.fact("loop-trains", lasting=True, root=loop.root)
     _stop_watching()
 
 

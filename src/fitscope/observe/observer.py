@@ -73,18 +73,18 @@ class Observer:
         keras: Any = sys.modules["keras"]
         version = getattr(keras, "__version__", "0")
         if int(version.split(".")[0]) < 3:
-            recorder.fact("keras-too-old", version=version)
+            recorder.fact("keras-too-old", lasting=True, version=version)
             return
         name = keras.config.backend()
         if name not in backends.NAMES:
-            recorder.fact("backend-unknown", backend=name)
+            recorder.fact("backend-unknown", lasting=True, backend=name)
             return
         from keras.src.utils import traceback_utils
 
         excluded = (*traceback_utils._EXCLUDED_PATHS, _HERE)
         self.seams.replace(traceback_utils, "_EXCLUDED_PATHS", excluded)
         backend = backends.load(name)
-        recorder.fact("backend", backend=name, keras=version)
+        recorder.fact("backend", lasting=True, backend=name, keras=version)
         backend.hold(self.seams)
         training.hold(self.seams, backend)
         loaders.hold(self.seams)

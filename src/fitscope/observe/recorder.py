@@ -15,6 +15,7 @@ from typing import Any
 from fitscope.observe.ledger import NOWHERE, Ledger, Place, Tree, clock
 from fitscope.observe.runfile import Sink
 
+MOST_FACTS = 1000
 MOST_LINES = 5000
 """How many distinct source lines the sampler may remember."""
 
@@ -92,13 +93,15 @@ class Recorder:
         self.lines = Table(1, MOST_LINES)
         """(node or -root, file, line, function) -> samples; a negative id is a thread beside the training's"""
         self.beside = Table(2)
-        """(root, name) -> ns and calls of callbacks that Keras ran in its pool threads"""
+        """(name,) -> ns and calls of callbacks that Keras ran in its pool threads"""
         self.unseparated = Table(1)
         """(root,) -> how often the wait for data could not be told from the step"""
         self.loading = Loading()
         self.own = Table(1)
         """(what,) -> ns that fitscope itself took, timed directly"""
         self.facts: list[dict[str, Any]] = []
+        self.lasting: dict[str, dict[str, Any]] = {}
+        """Facts that hold for every recording of this process, whenever it begins."""
         self.failure: str | None = None
         self.deadline_ns: int | None = None
         self.stopped = False
@@ -129,11 +132,13 @@ class Recorder:
                 self.on_first_region.pop()()
         return root
 
-    def fact(self, kind: str, **what: Any) -> None:
-        """Something seen that is not a duration; said once."""
+    def fact(self, kind: str, *, lasting: bool = False, **what: Any) -> None:
+        """Something seen that is not a duration; said once in a recording."""
         fact = {"fact": kind, **what}
         name = repr(fact)
-        if name not in self._facts_known and len(self.facts) < 1000:
+        if lasting:
+            self.lasting[name] = fact
+        if name not in self._facts_known and len(self._facts_known) < MOST_FACTS:
             self._facts_known.add(name)
             self.facts.append(fact)
 
@@ -154,9 +159,9 @@ class Recorder:
     def trained_ns(self) -> int:
         """How much time all regions have taken so far."""
         now = clock()
-        total = sum(self.tree.spent)
+        tree = self.tree
+        total = sum(spent for node, spent in zip(tree.nodes, tree.spent, strict=False) if node.phase != "outside")
         for ledger in list(self.ledgers.values()):
-            total -= self.tree.spent[ledger.outside]
             if ledger.node != ledger.outside:
                 total += now - ledger.since
         return total
@@ -168,6 +173,7 @@ class Recorder:
         self.flush()
         with self._flushing:
             sink.start_from(self)
+            self._facts_known.clear()
             self._sinks.append(sink)
         if self._writer is None or not self._writer.is_alive():
             self._wake.clear()

@@ -28,8 +28,12 @@ MOST_STEPS = 4_000_000
 class Sink:
     """One run file that is being written."""
 
-    def __init__(self, path: Path, header: dict[str, Any], spare: Path, *, claim: bool = False) -> None:
-        """`spare` is written when `path` cannot be; with `claim`, a file that exists belongs to another process."""
+    def __init__(self, path: Path, header: dict[str, Any], spare: Path, *, whole: bool = False) -> None:
+        """`spare` is written when `path` cannot be.
+
+        `whole`: the recording of a whole process, with all facts since its start; a file that exists already
+        belongs to another process of the same job.
+        """
         self.path = path
         self.problem: str | None = None
         self._header = {"fitscope_run": SCHEMA, **header}
@@ -37,18 +41,35 @@ class Sink:
         self._began = clock() - int((time.time() - header["started"]) * 1e9)
         self._base: dict[str, list[list[int]]] = {}
         self._last: dict[str, list[list[int]]] = {}
+        self._first_fact = 0
+        self._lasting: list[dict[str, Any]] = []
         self._facts = 0
         self._steps: dict[int, int] = {}
         self._file = -1
-        self._open(os.O_EXCL if claim else os.O_TRUNC)
+        self._whole = whole
+        self._open(os.O_EXCL if whole else os.O_TRUNC)
 
     def start_from(self, recorder: Recorder) -> None:
         """What was measured before this sink was opened is not part of its run."""
         self._base = _rows(recorder)
-        self._last = {table: [list(row) for row in rows] for table, rows in self._base.items()}
+        self._first_fact = 0 if self._whole else len(recorder.facts)
+        self._lasting = [] if self._whole else list(recorder.lasting.values())
+        self._forget()
 
     def write(self, recorder: Recorder, durations: dict[int, list[int]]) -> None:
-        """Appends definitions of new ids, facts, and the rows that changed."""
+        """Appends definitions of new ids, facts, and the rows that changed; all of it anew in a spare file."""
+        path = self.path
+        self._write(recorder, durations)
+        if self.path != path:
+            self._forget()
+            self._write(recorder, durations)
+
+    def _forget(self) -> None:
+        """Nothing has been written yet: everything is, the next time."""
+        self._last = {table: [list(row) for row in rows] for table, rows in self._base.items()}
+        self._facts = 0
+
+    def _write(self, recorder: Recorder, durations: dict[int, list[int]]) -> None:
         definitions: list[dict[str, Any]] = []
         tick: dict[str, Any] = {}
         now = _rows(recorder)
@@ -76,9 +97,10 @@ class Sink:
             tick["steps"] = {root: packed for root, packed in steps.items() if packed}
         for definition in definitions:
             self.line(definition)
-        for fact in recorder.facts[self._facts :]:
+        facts = self._lasting + recorder.facts[self._first_fact :]
+        for fact in facts[self._facts :]:
             self.line(fact)
-        self._facts = len(recorder.facts)
+        self._facts = len(facts)
         if tick:
             self.line({"t": self.age(), **tick})
 
@@ -125,11 +147,12 @@ class Sink:
             if self.path.exists() and not self.path.is_file():
                 flag = 0  # a device: nobody else's run
             self._file = os.open(self.path, flags | flag, 0o644)
-        except FileExistsError:
-            self.path = self.path.with_suffix(f".{os.getpid()}.run")
-            self._file = os.open(self.path, flags | os.O_TRUNC, 0o644)
         except OSError as error:
-            self._give_up(error)
+            if flag == os.O_EXCL and isinstance(error, FileExistsError) and self.path.is_file():
+                self.path = self.path.with_suffix(f".{os.getpid()}.run")  # another process of this job has it
+                self._open(os.O_TRUNC)
+            else:
+                self._give_up(error)
             return
         self.line(self._header)
 
@@ -142,8 +165,7 @@ class Sink:
             return
         self.problem = f"cannot write {self.path} ({reason}); the run is in {self._spare}"
         self.path, self._spare = self._spare, None
-        self._last = {table: [list(row) for row in rows] for table, rows in self._base.items()}
-        self._facts = 0
+        self._forget()
         self._open(os.O_TRUNC)
 
 
@@ -156,8 +178,9 @@ def _rows(recorder: Recorder) -> dict[str, list[list[int]]]:
         since, node = ledger.since, ledger.node
         if node < count:
             nodes[node][0] += max(0, clock() - since)
-        if ledger.outside < count:
-            nodes[ledger.outside] = [0, 0]
+    for index in range(count):
+        if tree.nodes[index].phase == "outside":
+            nodes[index] = [0, 0]
     regions = [[0, 0, 0] for _ in range(count)]
     for root, region in list(recorder.regions.items()):
         if root < count:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import threading
@@ -16,7 +17,7 @@ FIRST_SECONDS = 30.0
 FAST, SLOW = 0.04, 0.1
 """Seconds between two looks, in the first half minute of training and after it."""
 
-_IDLE_FILES = ("threading.py", "queue.py", "selectors.py", "socketserver.py", "connection.py", "pool.py")
+_IDLE_FILES = {"threading.py", "queue.py", "selectors.py", "socketserver.py", "connection.py", "pool.py"}
 
 
 class Sampler:
@@ -74,7 +75,7 @@ class Sampler:
                 found = self._user_line(frame, within_training=True)
                 if found is not None and ledger.node == node:
                     self._recorder.lines.row(node, *found)[0] += 1
-            elif ident not in ledgers and not frame.f_code.co_filename.endswith(_IDLE_FILES):
+            elif ident not in ledgers and os.path.basename(frame.f_code.co_filename) not in _IDLE_FILES:
                 found = self._user_line(frame, within_training=False)
                 if found is not None:
                     self._recorder.lines.row(-root, *found)[0] += 1

@@ -63,9 +63,12 @@ class Seams:
 
     def release(self) -> None:
         """Puts everything back, last first; what somebody replaced after us stays theirs."""
-        for undo in reversed(self._undo):
-            undo()
-        self._undo.clear()
+        while self._undo:
+            undo = self._undo.pop()
+            try:
+                undo()
+            except Exception as error:
+                self.recorder.fail(error)
         while self._held:
             owner, name, own, ours = self._held.pop()
             if vars(owner).get(name) is not ours:
@@ -83,31 +86,36 @@ class Seams:
     def _around(self, original: Any, before: Before, after: After, anyone: bool) -> Any:
         recorder = self.recorder
         ledgers = recorder.ledgers
+        held = self._held
 
         @functools.wraps(original)
-        def seam(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def seam(*args: Any, **kwargs: Any) -> Any:
             ledger = ledgers.get(get_ident())
-            if ledger is None:
-                if not anyone or recorder.failure is not None:
-                    return original(self, *args, **kwargs)
+            if ledger is None and anyone and held and recorder.failure is None:
                 ledger = recorder.ledger()
+            if ledger is None or not args:
+                return original(*args, **kwargs)
             try:
-                token = before(ledger, self, args, kwargs)
+                token = before(ledger, args[0], args[1:], kwargs)
             except Exception as error:
                 recorder.fail(error)
-                return original(self, *args, **kwargs)
+                ledger = None
+            if ledger is None:
+                return original(*args, **kwargs)
             try:
-                result = original(self, *args, **kwargs)
+                result = original(*args, **kwargs)
             except BaseException as raised:
+                if ledgers.get(ledger.ident) is ledger:
+                    try:
+                        after(ledger, token, None, raised)
+                    except Exception as error:
+                        recorder.fail(error)
+                raise
+            if ledgers.get(ledger.ident) is ledger:
                 try:
-                    after(ledger, token, None, raised)
+                    after(ledger, token, result, None)
                 except Exception as error:
                     recorder.fail(error)
-                raise
-            try:
-                after(ledger, token, result, None)
-            except Exception as error:
-                recorder.fail(error)
             return result
 
         return seam

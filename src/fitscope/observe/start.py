@@ -49,10 +49,10 @@ class Process:
 
     def _open(self) -> None:
         if self.sink is None and os.getpid() == self.pid:
-            self.sink = Sink(self.path, header(self.started), spare_for(self.path), claim=True)
+            self.sink = Sink(self.path, header(self.started), spare_for(self.path), whole=True)
+            recorder.add_sink(self.sink)
             recorder.fact("seam", seconds=calibrate.passage_seconds())
             recorder.fact("versions", versions=versions())
-            recorder.add_sink(self.sink)
 
     def _tick(self, now: float) -> None:
         if self._deadline and not recorder.stopped and recorder.trained_ns() >= self._deadline * 1e9:

@@ -11,7 +11,7 @@ from fitscope.model import SCHEMA, Account, Line, Part, Region, Run, Stage, Wher
 
 def to_json(run: Run, account: Account) -> str:
     """The whole report."""
-    return json.dumps(report(run, account), indent=1, ensure_ascii=False)
+    return json.dumps(report(run, account), indent=1)
 
 
 def report(run: Run, account: Account) -> dict[str, Any]:

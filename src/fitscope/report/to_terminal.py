@@ -123,8 +123,8 @@ def _region(region: Region, out: Console, *, alone: bool) -> None:
     table = Table.grid(padding=(0, 1))
     table.add_column(width=BAR)
     table.add_column(justify="right", width=7)
-    table.add_column(justify="right", width=9)
-    table.add_column(no_wrap=True, overflow="ellipsis", width=WIDTH - BAR - 7 - 9 - 6)
+    table.add_column(justify="right", width=11, no_wrap=True)
+    table.add_column(no_wrap=True, overflow="ellipsis", width=WIDTH - BAR - 7 - 11 - 3)
     big = [part for part in region.parts if part.share >= SMALL or part.phase == "unexplained"][:MOST_PARTS]
     small = [part for part in region.parts if part not in big]
     for part in big:

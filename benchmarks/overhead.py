@@ -1,0 +1,261 @@
+"""What watching costs: bare and observed fits in random order, in one process, with bare against bare beside it.
+
+    python benchmarks/overhead.py                      all backends, 1 ms and 20 ms steps
+    python benchmarks/overhead.py --backend jax --step-ms 1 --blocks 200
+    python benchmarks/overhead.py --peers              the same work under other tools, too
+
+A block is one `fit`. Blocks of all kinds follow each other in random order, round after round; a kind's ratio
+is its block over the mean of the bare blocks of the same round, and the figure is the median of the rounds
+with its 90 % interval (bootstrap). `bare again` is the control: what differs from 1 there is noise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import cProfile
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+BACKENDS = ("tensorflow", "jax", "torch")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--backend", choices=BACKENDS)
+    parser.add_argument("--step-ms", type=float, choices=(1.0, 20.0))
+    parser.add_argument("--blocks", type=int, default=150)
+    parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--callback", action="store_true", help="with a batch-end callback of the user's")
+    parser.add_argument("--json", type=Path, help="write the figures there, too")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        measure(options)
+        return
+    rows = []
+    for backend in [options.backend] if options.backend else BACKENDS:
+        for step_ms in [options.step_ms] if options.step_ms else (1.0, 20.0):
+            for callback in (False, True) if options.step_ms is None else (options.callback,):
+                rows += run_child(options, backend, step_ms, callback)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+
+
+def run_child(options: argparse.Namespace, backend: str, step_ms: float, callback: bool) -> list[dict[str, object]]:
+    words = [sys.executable, __file__, "--child", "--step-ms", str(step_ms), "--blocks", str(options.blocks)]
+    words += ["--callback"] * callback + ["--peers"] * options.peers
+    environment = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.exit(done.stderr)
+        found = json.loads(done.stdout.splitlines()[-1])
+        rows: list[dict[str, object]] = found["rows"]
+        if options.peers:
+            rows += scalene(backend, step_ms, callback, Path(folder), found["width"])
+    title = f"{backend}, steps of {found['step_ms']:.2f} ms, {'a batch-end callback' if callback else 'no callback'}"
+    print(f"\n{title}, {found['steps']} steps a block, {options.blocks} rounds")
+    for row in rows:
+        print(
+            f"  {row['tool']:28s} {row['ratio']:.3f}  [{row['low']:.3f}, {row['high']:.3f}]"
+            f"  {row['us_per_step']:+8.1f} us per step",
+            flush=True,
+        )
+    return [{**row, "backend": backend, "step_ms": found["step_ms"], "callback": callback} for row in rows]
+
+
+# --- in the child -----------------------------------------------------------------------------------------
+
+
+def measure(options: argparse.Namespace) -> None:
+    with contextlib.redirect_stdout(sys.stderr):
+        found = measured(options)
+    print(json.dumps(found))
+
+
+def measured(options: argparse.Namespace) -> dict[str, object]:
+    import keras
+
+    class Reads(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
+            self.last = (logs or {}).get("loss")
+
+    width, model, data, step = sized(options.step_ms / 1e3)
+    steps = 100 if options.step_ms < 5 else 20
+    callbacks = [Reads()] if options.callback else []
+
+    def fit(extra: tuple[object, ...] = ()) -> float:
+        began = time.perf_counter()
+        model.fit(*data, steps_per_epoch=None, epochs=1, verbose=0, callbacks=[*callbacks, *extra], batch_size=BATCH)
+        return time.perf_counter() - began
+
+    data = inputs(width, steps)
+    for _ in range(5):
+        fit()
+    kinds = {"bare": fit, "bare again": fit, "fitscope": observed(fit)}
+    if options.peers:
+        kinds |= peers(fit)
+    chance = random.Random(0)
+    times: dict[str, list[float]] = {kind: [] for kind in kinds}
+    rounds = options.blocks if options.step_ms < 5 else max(30, options.blocks // 3)
+    for _ in range(rounds):
+        order = list(kinds)
+        chance.shuffle(order)
+        for kind in order:
+            times[kind].append(kinds[kind]())
+    step = statistics.median(times["bare"]) / steps
+    rows = [row(kind, times, steps) for kind in kinds if kind != "bare"]
+    return {"rows": rows, "step_ms": step * 1e3, "steps": steps, "width": width}
+
+
+BATCH = 32
+
+
+def inputs(width: int, steps: int) -> tuple[object, object]:
+    import numpy as np
+
+    x = np.random.default_rng(0).random((steps * BATCH, 64)).astype("float32")
+    return x, x[:, :1]
+
+
+def sized(target: float) -> tuple[int, object, tuple[object, object], float]:
+    """A dense model whose step takes about as long as asked."""
+    width = 16
+    while True:
+        model = new_model(width)
+        data = inputs(width, 50)
+        for _ in range(3):
+            began = time.perf_counter()
+            model.fit(*data, epochs=1, verbose=0, batch_size=BATCH)
+            step = (time.perf_counter() - began) / 50
+        if step >= 0.8 * target or width > 8000:
+            return width, model, data, step
+        width = int(width * 1.5)
+
+
+def new_model(width: int) -> object:
+    import keras
+
+    layers = keras.layers
+    model = keras.Sequential(
+        [keras.Input((64,)), layers.Dense(width, activation="relu"), layers.Dense(width, activation="relu")]
+    )
+    model.add(layers.Dense(1))
+    model.compile("sgd", "mse")
+    return model
+
+
+def observed(fit):
+    import fitscope
+
+    def block() -> float:
+        with fitscope.profile("overhead.run"):
+            return fit()
+
+    return block
+
+
+def peers(fit):
+    """The same fit under other tools, in this process; py-spy looks from outside."""
+    import keras
+    import pyinstrument
+
+    class Naive(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            self.began = time.perf_counter()
+
+        def on_train_batch_end(self, batch, logs=None):
+            self.spent = time.perf_counter() - self.began
+
+    def under_cprofile() -> float:
+        with cProfile.Profile():
+            return fit()
+
+    def under_pyinstrument() -> float:
+        with pyinstrument.Profiler():
+            return fit()
+
+    def under_py_spy() -> float:
+        words = [str(Path(sys.executable).with_name("py-spy")), "record", "--pid", str(os.getpid()), "-o", "spy.svg"]
+        spy = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        time.sleep(0.5)
+        try:
+            return fit()
+        finally:
+            spy.send_signal(signal.SIGINT)
+            spy.communicate()
+
+    kinds = {
+        "naive timing callback": lambda: fit((Naive(),)),
+        "cProfile": under_cprofile,
+        "pyinstrument": under_pyinstrument,
+        "py-spy, 100 Hz, outside": under_py_spy,
+    }
+    if keras.config.backend() == "tensorflow":
+        kinds["TensorBoard(profile_batch)"] = lambda: fit(
+            (keras.callbacks.TensorBoard("tensorboard", profile_batch=(2, 1000), write_graph=False),)
+        )
+    return kinds
+
+
+def row(kind: str, times: dict[str, list[float]], steps: int) -> dict[str, object]:
+    references = [bare if kind == "bare again" else (bare + again) / 2 for bare, again in _bare(times)]
+    ratios = [time_ / reference for time_, reference in zip(times[kind], references, strict=True)]
+    low, high = interval(ratios)
+    ratio = statistics.median(ratios)
+    extra = statistics.median(t - r for t, r in zip(times[kind], references, strict=True)) / steps
+    return {"tool": kind, "ratio": ratio, "low": low, "high": high, "us_per_step": extra * 1e6}
+
+
+def _bare(times: dict[str, list[float]]):
+    return list(zip(times["bare"], times["bare again"], strict=True))
+
+
+def interval(values: list[float]) -> tuple[float, float]:
+    chance = random.Random(1)
+    medians = sorted(statistics.median(chance.choices(values, k=len(values))) for _ in range(1000))
+    return medians[50], medians[950]
+
+
+def scalene(backend: str, step_ms: float, callback: bool, folder: Path, width: int) -> list[dict[str, object]]:
+    """Scalene has to start the process itself: whole processes in turn, which is why its interval is wide."""
+    script = folder / "alone.py"
+    script.write_text(
+        f"import sys, time\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        f"import overhead\nmodel = overhead.new_model({width})\ndata = overhead.inputs({width}, 100)\n"
+        "fit = lambda: model.fit(*data, verbose=0, batch_size=overhead.BATCH)\nfit()\n"
+        "began = time.perf_counter()\nfor _ in range(5): fit()\nprint('seconds', time.perf_counter() - began)\n"
+    )
+    environment = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
+
+    def alone(*prefix: str) -> float:
+        words = [sys.executable, *prefix, str(script)]
+        done = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+        line = next((line for line in done.stdout.splitlines() if line.startswith("seconds")), None)
+        return float(line.split()[1]) if line else float("nan")
+
+    pairs = [(alone(), alone("-m", "scalene", "run", "--cpu-only", "-o", "scalene.json")) for _ in range(3)]
+    ratios = [watched / bare for bare, watched in pairs]
+    extra = statistics.median(watched - bare for bare, watched in pairs) / 500
+    return [
+        {
+            "tool": "Scalene, own processes (3)",
+            "ratio": statistics.median(ratios),
+            "low": min(ratios),
+            "high": max(ratios),
+            "us_per_step": extra * 1e6,
+        }
+    ]
+
+
+if __name__ == "__main__":
+    main()
