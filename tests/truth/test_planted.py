@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 BACKENDS = ("tensorflow", "jax", "torch")
+HOLD_THE_INTERPRETER = {"pydataset_spins", "py_function_spins"}
+"""Python code that computes in a thread of the pipeline: the step waits for the interpreter, and how long is
+known from below only."""
 HERE = Path(__file__).parent
 
 
@@ -76,13 +79,13 @@ def test_a_planted_cause_lands_in_its_own_part(truths, backend, name):
     for phase, pair in (("data", case.get("input")), ("validation", case.get("validation"))):
         if pair:
             fast, slow, paused = (main_region(account) for account in pair)
-            grown = slow["wall_seconds"] - fast["wall_seconds"]
-            if phase == "data":
-                # The end of a tf.data iterator may block for as long again: it is not the wait for a batch.
-                grown -= seconds(slow, "epoch") - seconds(fast, "epoch")
-                grown -= max(0.0, seconds(paused, "step") - seconds(fast, "step"))
+            # The end of a tf.data iterator may block for as long again: it is no wait for a batch.
+            grown = sum((s["wall_seconds"] - seconds(s, "epoch")) * sign for s, sign in ((slow, 1), (fast, -1)))
+            cold = max(0.0, seconds(paused, "step") - seconds(fast, "step"))
             seen = seconds(slow, phase) - seconds(fast, phase)
-            assert close_enough(seen, grown, slow["wall_seconds"]), (seen, grown, slow["wall_seconds"])
+            room = max(0.05 * grown, 0.02 * slow["wall_seconds"])
+            least = 0.75 * grown if name in HOLD_THE_INTERPRETER else grown - cold
+            assert least - room <= seen <= grown + room, (seen, grown, cold, room)
     if "compiles" in case and backend != "torch":
         region = main_region(case["account"])
         assert [c for c in region["compiles"] if c["cause"] == case["compiles"]]

@@ -55,7 +55,7 @@ def train(recorder, clock, *, steps=3, line=LINE):
         clock.passes(1)
         ledger.enter(step)
         clock.passes(2)
-        region.step(clock() - began, 1)
+        region.step(clock() - began)
     region.epochs += 1
     ledger.back(ledger.outside)
     return root

@@ -20,7 +20,9 @@ def causes(recording, monkeypatch):
 
     def causes(*compilations, function="step"):
         for root, signature, model in compilations:
-            compiles.note(SimpleNamespace(root=root, batch_shapes=signature, model=model), function, 10**9)
+            compiles.note(
+                SimpleNamespace(root=root, batch=SimpleNamespace(shape=signature), model=model), function, 10**9
+            )
         rows = zip(recording.compiles.keys, recording.compiles.rows, strict=True)
         return {(root, cause): tuple(row) for (root, _, cause, _), row in rows}
 

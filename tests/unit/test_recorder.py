@@ -33,19 +33,19 @@ def test_a_full_table_takes_no_new_keys_and_still_counts_the_old_ones():
     assert table.rows == [[2]]
 
 
-def test_an_execution_of_several_steps_counts_each_and_lasts_as_long_as_one():
+def test_a_step_is_counted_with_its_duration():
     region = Region()
-    region.step(12 * SECOND, 4)
-    region.step(5 * SECOND, 1)
-    assert region.steps == 5
-    assert region.take_durations() == [3 * SECOND, 5 * SECOND]
+    region.step(12 * SECOND)
+    region.step(5 * SECOND)
+    assert region.steps == 2
+    assert region.take_durations() == [12 * SECOND, 5 * SECOND]
 
 
 def test_durations_are_taken_once():
     region = Region()
-    region.step(SECOND, 1)
+    region.step(SECOND)
     region.take_durations()
-    region.step(2 * SECOND, 1)
+    region.step(2 * SECOND)
     assert region.take_durations() == [2 * SECOND]
 
 

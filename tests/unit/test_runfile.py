@@ -279,7 +279,7 @@ def test_a_million_steps_fit_into_20_megabytes_and_all_come_back(recording, cloc
     region = recording.regions[root]
     for _ in range(1000):
         for _ in range(1000):
-            region.step(round(chance.lognormvariate(0, 0.3) * 30_000) * 100, 1)
+            region.step(round(chance.lognormvariate(0, 0.3) * 30_000) * 100)
         clock.passes(1)
         written.write(recording, recording._settle())
     written.close()
@@ -296,7 +296,7 @@ def test_past_the_limit_every_hundredth_step_is_kept_and_every_one_counted(recor
     region = recording.regions[root]
     for duration in (1000, 2000):
         for _ in range(1000):
-            region.step(duration, 1)
+            region.step(duration)
         written.write(recording, recording._settle())
     written.close()
     called = store.read(written.path).called[root]
@@ -309,6 +309,6 @@ def test_a_step_longer_than_the_file_can_tell_is_as_long_as_it_can_tell(recordin
     written = sink(tmp_path / "a.run")
     recording.add_sink(written)
     root = train(recording, clock, steps=0)
-    recording.regions[root].step(duration, 1)
+    recording.regions[root].step(duration)
     recording.remove_sink(written)
     assert store.read(written.path).called[root].durations == (0xFFFFFFFF / 1e7,)

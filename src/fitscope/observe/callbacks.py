@@ -6,7 +6,8 @@ that moves the ledger's cursor between two callbacks; Keras' code and the callba
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterable, Iterator
 from threading import get_ident
 from typing import Any
 
@@ -15,9 +16,9 @@ from fitscope.observe.ledger import Ledger, clock
 from fitscope.observe.recorder import recorder
 from fitscope.observe.seams import Seams, place_of
 
-BATCH_HOOKS = {f"on_{mode}_batch_{edge}" for mode in ("train", "test", "predict") for edge in ("begin", "end")}
-OTHER_HOOKS = {f"on_{mode}_{edge}" for mode in ("train", "test", "predict", "epoch") for edge in ("begin", "end")}
-
+MODES = ("train", "test", "predict")
+BATCH_ENDS = tuple(f"on_{mode}_batch_end" for mode in MODES)
+OTHER_HOOKS = tuple(f"on_{mode}_{edge}" for mode in (*MODES, "epoch") for edge in ("begin", "end"))
 
 SETTLE_EVERY = 100
 """Executions of the step between two looks at what the input's Python code took from it."""
@@ -26,25 +27,24 @@ SETTLE_EVERY = 100
 class Watched(list[Any]):
     """A list of callbacks that charges each with the time between it and the next."""
 
+    def __init__(self, callbacks: list[Any]) -> None:
+        super().__init__(callbacks)
+        self._plans: dict[str, tuple[int, int, list[int]]] = {}
+        self._any_batch_end = any(overridden(callback, hook) for callback in callbacks for hook in BATCH_ENDS)
+
     def __iter__(self) -> Iterator[Any]:
         ledger = recorder.ledgers.get(get_ident())
-        if ledger is not None and ledger.hook is not None:
-            return self._timed(ledger)
-        if ledger is None and recorder.ledgers:
-            return self._beside()
-        return super().__iter__()
+        if ledger is None:
+            return self._beside() if self._any_batch_end and recorder.ledgers else super().__iter__()
+        hook = ledger.hook
+        if hook is None:
+            return super().__iter__()
+        ledger.hook = None
+        nodes = self._nodes(ledger.call.stations, hook)
+        return _timed(ledger, zip(super().__iter__(), nodes, strict=False)) if nodes else super().__iter__()
 
     def __reduce__(self) -> Any:
         return list, (list(super().__iter__()),)
-
-    def _timed(self, ledger: Ledger) -> Iterator[Any]:
-        call: Call = ledger.call  # type: ignore[assignment]
-        nodes = self._nodes(call.stations, str(ledger.hook))
-        ledger.hook = None
-        for callback, node in zip(super().__iter__(), nodes, strict=False):
-            if node:
-                ledger.enter(node)
-            yield callback
 
     def _beside(self) -> Iterator[Any]:
         """In one of Keras' pool threads: the time counts beside the training, not in it."""
@@ -56,13 +56,20 @@ class Watched(list[Any]):
             row[1] += 1
 
     def _nodes(self, stations: Stations, hook: str) -> list[int]:
-        """The node of each callback for this hook, 0 for those that do nothing in it."""
-        plans: dict[tuple[int, str], list[int]] = self.__dict__.setdefault("plans", {})
-        nodes = plans.get((stations.root, hook))
-        if nodes is None or len(nodes) != len(self):
-            nodes = [_node(stations, callback, hook) for callback in super().__iter__()]
-            plans[stations.root, hook] = nodes
-        return nodes
+        """The node of each callback for this hook, 0 for one that does nothing in it; empty if none does."""
+        plan = self._plans.get(hook)
+        if plan is not None and plan[0] == stations.root and plan[1] == len(self):
+            return plan[2]
+        nodes = [_node(stations, callback, hook) for callback in super().__iter__()]
+        self._plans[hook] = (stations.root, len(self), nodes if any(nodes) else [])
+        return self._plans[hook][2]
+
+
+def _timed(ledger: Ledger, pairs: Iterable[tuple[Any, int]]) -> Iterator[Any]:
+    for callback, node in pairs:
+        if node:
+            ledger.enter(node)
+        yield callback
 
 
 def _node(stations: Stations, callback: Any, hook: str) -> int:
@@ -108,8 +115,13 @@ def hold(seams: Seams, *, reading_waits: bool, can_be_async: bool) -> None:
             callbacks.callbacks = Watched(callbacks.callbacks)
 
     seams.hold(CallbackList, "__init__", made, watch, anyone=True)
-    for hook in BATCH_HOOKS | OTHER_HOOKS:
-        seams.hold(CallbackList, hook, _before(hook, reading_waits, can_be_async), _after(hook))
+    for hook in OTHER_HOOKS:
+        seams.hold(CallbackList, hook, _before(hook), _after(hook))
+    for mode in MODES:
+        begin, end = f"on_{mode}_batch_begin", f"on_{mode}_batch_end"
+        seams.replace(CallbackList, begin, _batch_begin(getattr(CallbackList, begin), begin))
+        ends = _batch_end(getattr(CallbackList, end), mode, reading_waits, can_be_async)
+        seams.replace(CallbackList, end, ends)
 
     def flushing(ledger: Ledger, callbacks: Any, args: Any, kwargs: Any) -> Any:
         if not isinstance(ledger.call, Call):
@@ -135,70 +147,107 @@ def _pool_time() -> dict[str, int]:
     return {key[0]: row[0] for key, row in zip(recorder.beside.keys, recorder.beside.rows, strict=False)}
 
 
-def _before(hook: str, reading_waits: bool, can_be_async: bool) -> Any:
-    ends_step = hook in BATCH_HOOKS and hook.endswith("_end")
-    mode = hook.split("_")[1]
-    flag = f"_async_{mode}"
+def _before(hook: str) -> Any:
+    is_end = hook.endswith("_end")
 
     def before(ledger: Ledger, callbacks: Any, args: Any, kwargs: Any) -> Any:
-        call = ledger.call
-        if not isinstance(call, Call):
+        call: Call | None = ledger.call
+        if call is None:
             return None
         ledger.hook = hook
-        call.callbacks = callbacks
-        stations = call.stations
-        if ends_step:
-            if getattr(callbacks, flag, False):
-                ledger.hook = None
-                now = ledger.enter(stations.dispatch)
-            else:
-                now = ledger.enter(stations.wait if reading_waits else stations.logs)
-                if can_be_async and call.region is not None and call.region.steps == 0:
-                    for name in forces_sync(callbacks.callbacks, mode):
-                        recorder.fact("forced-sync", root=call.root, callback=name)
-            if call.waits is not None:
-                call.waits.ended(now)
-        elif hook.endswith("_end"):
+        if is_end:
             if call.in_epoch:
                 leave_epoch(ledger, call)
-            ledger.enter(stations.metrics)
+            if ledger.node == call.stations.start:
+                ledger.rename(call.stations.close)  # the last epoch is over: Keras drops its iterators
+            ledger.enter(call.stations.metrics)
         return call
 
     return before
 
 
 def _after(hook: str) -> Any:
-    is_batch = hook in BATCH_HOOKS
-    is_end = hook.endswith("_end")
+    closing = hook.endswith("_end") and hook != "on_epoch_end"
 
     def after(ledger: Ledger, call: Any, result: Any, error: BaseException | None) -> None:
         if call is None:
             return
         ledger.hook = None
-        stations = call.stations
-        if not is_batch:
-            if hook == "on_epoch_end" and call.region is not None:
-                call.region.epochs += 1
-            closing = is_end and hook != "on_epoch_end"
-            call.begun = True
-            ledger.enter(stations.close if closing else stations.start)
-            if closing and call.close is not None:
-                call.close()
-        elif is_end:
-            now = ledger.back(stations.loop)
-            if call.region is not None and error is None:
-                call.region.step(now - call.step_began, max(1, getattr(call.model, "steps_per_execution", 1) or 1))
-            call.step_began = now
-            if call.contention is not None and call.executions % SETTLE_EVERY == 0:
-                call.contention.settle()
-            if recorder.stopped:
-                stop(ledger, call)
-        else:
-            now = ledger.enter(stations.step)
-            if call.waits is not None:
-                call.waits.began(now)
+        if hook == "on_epoch_end" and call.region is not None:
+            call.region.epochs += 1
+        call.begun = True
+        ledger.enter(call.stations.close if closing else call.stations.start)
+        if closing and call.close is not None:
+            call.close()
 
     return after
+
+
+# The two hooks around every step are written out, not made by `Seams.hold`: they run a thousand times a second.
+
+
+def _batch_begin(original: Any, hook: str) -> Any:
+    ledgers = recorder.ledgers
+
+    @functools.wraps(original)
+    def on_batch_begin(self: Any, batch: Any, logs: Any = None) -> None:
+        ledger = ledgers.get(get_ident())
+        call: Call | None = ledger.call if ledger is not None else None
+        if ledger is None or call is None:
+            original(self, batch, logs)
+            return
+        ledger.hook = hook
+        original(self, batch, logs)
+        ledger.hook = None
+        now = ledger.enter(call.stations.step)
+        if call.waits is not None:
+            call.waits.began(now)
+
+    return on_batch_begin
+
+
+def _batch_end(original: Any, mode: str, reading_waits: bool, can_be_async: bool) -> Any:
+    ledgers = recorder.ledgers
+    hook, flag = f"on_{mode}_batch_end", f"_async_{mode}"
+
+    @functools.wraps(original)
+    def on_batch_end(self: Any, batch: Any, logs: Any = None) -> None:
+        ledger = ledgers.get(get_ident())
+        call: Call | None = ledger.call if ledger is not None else None
+        if ledger is None or call is None:
+            original(self, batch, logs)
+            return
+        stations = call.stations
+        if getattr(self, flag, False):
+            now = ledger.enter(stations.dispatch)
+        else:
+            now = ledger.enter(stations.wait if reading_waits else stations.logs)
+            ledger.hook = hook
+            if can_be_async and call.executions <= 1:
+                _note_forced_sync(call, self.callbacks, mode)
+        call.batch = None
+        waits = call.waits
+        if waits is not None:
+            waits.ended(now)
+        original(self, batch, logs)
+        ledger.hook = None
+        now = ledger.back(stations.loop)
+        region = call.region
+        if region is not None:
+            region.steps += call.each
+            region.durations.append((now - call.step_began) // call.each)
+        call.step_began = now
+        if call.executions % SETTLE_EVERY == 0 and call.contention is not None:
+            call.contention.settle()
+        if recorder.stopped:
+            stop(call, self)
+
+    return on_batch_end
+
+
+def _note_forced_sync(call: Call, callbacks: list[Any], mode: str) -> None:
+    for name in forces_sync(callbacks, mode):
+        recorder.fact("forced-sync", root=call.root, callback=name)
 
 
 def leave_epoch(ledger: Ledger, call: Call) -> None:
@@ -211,14 +260,14 @@ def leave_epoch(ledger: Ledger, call: Call) -> None:
         call.contention = None
 
 
-def stop(ledger: Ledger, call: Call) -> None:
+def stop(call: Call, callbacks: Any) -> None:
     """Enough was recorded: lets the callbacks put their files in order, then ends the script."""
     if call.kind != "fit" or call.outer is not None:
         return
     sync = getattr(call.model, "jax_state_sync", None)
     if sync is not None:
         sync()
-    call.callbacks.on_train_end()
+    callbacks.on_train_end()
     raise EnoughRecorded
 
 

@@ -96,11 +96,11 @@ class Call:
     """One running call; calls nest (validation in a fit, a predict in a callback)."""
 
     __slots__ = (
-        "batch_shapes",
+        "batch",
         "begun",
-        "callbacks",
         "close",
         "contention",
+        "each",
         "executions",
         "in_epoch",
         "kind",
@@ -126,15 +126,16 @@ class Call:
         self.stations = stations
         self.root = stations.root
         self.region = region
-        self.outer: Call | None = ledger.call  # type: ignore[assignment]
+        self.outer: Call | None = ledger.call
         self.resume = ledger.node
         self.model = model
         self.begun = False
         self.in_epoch = False
         self.step_began = 0
         self.waits: Waits | None = None
-        self.batch_shapes: Any = None
-        self.callbacks: Any = None
+        self.batch: Any = None
+        """The batch of the running step, where it is at hand: it shows why a step is compiled again."""
+        self.each = max(1, getattr(model, "steps_per_execution", 1) or 1)
         self.executions = 0
         self.contention: Any = None
         self.close: Callable[[], None] | None = None

@@ -20,7 +20,7 @@ def shapes(batch: Any) -> Any:
 
 def note(owner: Any, function: str, nanoseconds: int) -> None:
     """A function was compiled in a call or a loop: counts it under the cause that its batch shows."""
-    signature, model = getattr(owner, "batch_shapes", None), id(getattr(owner, "model", None))
+    signature, model = shapes(getattr(owner, "batch", None)), id(getattr(owner, "model", None))
     before = _last.get((owner.root, function))
     _last[owner.root, function] = (signature, model)
     if before is None:

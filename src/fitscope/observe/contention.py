@@ -15,24 +15,33 @@ from fitscope.observe.ledger import Ledger
 from fitscope.observe.recorder import recorder
 
 
+def _process_but_us() -> int:
+    """Processor time of all threads, fitscope's own left out."""
+    return time.process_time_ns() - sum(row[0] for row in recorder.own.rows)
+
+
 class Contention:
     """What the input's Python code took from the steps since the last look."""
 
-    def __init__(self, ledger: Ledger, stations: Stations) -> None:
+    def __init__(self, ledger: Ledger, stations: Stations, *, in_caller: bool) -> None:
+        """`in_caller`: the training thread computes the step itself; helpers of it may wait busily."""
         self._ledger = ledger
         self._stations = stations
+        self._worked = time.thread_time_ns if in_caller else _process_but_us
         self._step, self._loading, self._process = self._now()
 
     def _now(self) -> tuple[int, int, int]:
         spent = self._ledger.spent
         step = spent[self._stations.step] + spent[self._stations.wait]
-        return step, recorder.loading.cpu, time.process_time_ns()
+        return step, recorder.loading.cpu, self._worked()
 
     def settle(self) -> None:
         """Moves that time from the step to the data."""
         step, loading, process = self._now()
         loaded = loading - self._loading
-        worked = max(0, process - self._process - loaded)
+        worked = process - self._process
+        if self._worked is _process_but_us:
+            worked = max(0, worked - loaded)
         taken = min(loaded, step - self._step - worked)
         if taken > 0:
             spent = self._ledger.spent

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 clock: Callable[[], int] = perf_counter_ns
 
@@ -94,9 +94,12 @@ class Ledger:
         self.outside = tree.node(NOWHERE, "outside", "", None, ident)
         self.node = self.outside
         self.since = clock()
-        self.call: object | None = None
-        self.hook: object | None = None
-        self.loop: object | None = None
+        self.call: Any = None
+        """The call that is running (calls.Call), or None."""
+        self.hook: str | None = None
+        """The hook whose callbacks are about to be called."""
+        self.loop: Any = None
+        """The loop written by hand that is open (loops.Loop), or None."""
         self.last_batch: tuple[int, int, int] | None = None
         self.gc_spans: list[tuple[int, int]] = []
 

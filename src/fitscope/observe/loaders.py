@@ -66,7 +66,7 @@ def training_root() -> int | None:
         if isinstance(candidate.call, Call):
             return candidate.call.top.root
         if candidate.loop is not None:
-            root: int = candidate.loop.root  # type: ignore[attr-defined]
+            root: int = candidate.loop.root
             return root
     return None
 
@@ -149,29 +149,30 @@ def hold_torch(seams: Seams) -> None:
     from torch.utils.data import dataloader
     from torch.utils.data._utils import fetch
 
-    def fetching(ledger: Ledger, iterator: Any, args: Any, kwargs: Any) -> Any:
-        return loops.fetching(ledger, iterator, "DataLoader")
+    iterator = dataloader._BaseDataLoaderIter
+    seams.replace(iterator, "__next__", loops.fetch_by_hand(iterator.__next__, "DataLoader"))
 
-    def fetched(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
-        loops.fetched(ledger, token, error)
+    def making(ledger: Ledger, fetcher: Any, args: Any, kwargs: Any) -> Any:
+        return fetcher
 
-    seams.hold(dataloader._BaseDataLoaderIter, "__next__", fetching, fetched, anyone=True)
-
-    def reading(ledger: Ledger, fetcher: Any, args: Any, kwargs: Any) -> Any:
-        return fetcher, clock()
-
-    def read(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
-        fetcher, began = token
-        kind = type(fetcher.dataset)
-        method = getattr(kind, "__getitems__", None) or getattr(kind, "__getitem__", None)
-        method = method if fetcher.__class__.__name__ == "_MapDatasetFetcher" else kind.__iter__
-        name = f"{kind.__name__}.{getattr(method, '__name__', '')}"
-        if kind.__module__.startswith("keras.") or kind.__module__.startswith("torch."):
+    def made(ledger: Ledger, fetcher: Any, result: Any, error: BaseException | None) -> None:
+        """Times the user's dataset at torch's own object, which fetches from it in this process."""
+        kind: Any = type(getattr(fetcher, "dataset", None))
+        if error is not None or kind.__module__.startswith(("keras.", "torch.")):
             return
-        Function(name, place_of(method), 1).ran(clock() - began)
+        by_index = isinstance(fetcher, fetch._MapDatasetFetcher)
+        method = getattr(kind, "__getitems__", None) or kind.__getitem__ if by_index else kind.__iter__
+        function = Function(f"{kind.__name__}.{method.__name__}", place_of(method), 1)
+        original = fetcher.fetch
+
+        def timed(indices: Any) -> Any:
+            with function:
+                return original(indices)
+
+        fetcher.fetch = timed
 
     for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
-        seams.hold(kind, "fetch", reading, read)
+        seams.hold(kind, "__init__", making, made)
 
     def starting(ledger: Ledger, iterator: Any, args: Any, kwargs: Any) -> Any:
         return next(iter([*args, *kwargs.values()]), None)

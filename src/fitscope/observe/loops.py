@@ -7,6 +7,7 @@ called a Keras model; going through a dataset for another purpose is nobody's tr
 
 from __future__ import annotations
 
+import functools
 import sys
 import weakref
 from threading import get_ident
@@ -54,11 +55,34 @@ class _Abandoned:
             _leave(self.ledger, count=loop.began > 0)
 
 
-def fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
-    """The user's code asks a dataset for its next batch. Returns a token for `fetched`."""
-    loop: Any = ledger.loop
-    if ledger.call is not None:
-        call: Any = ledger.call
+def fetch_by_hand(original: Any, source: str) -> Any:
+    """The `next` of a dataset's iterator, for code that calls it itself: the user's, or Keras' own."""
+    ledgers = recorder.ledgers
+
+    @functools.wraps(original)
+    def fetch(self: Any) -> Any:
+        ledger = ledgers.get(get_ident())
+        if ledger is None or (ledger.call is None and ledger.loop is None):
+            if in_keras(sys._getframe(1)) or recorder.failure is not None:
+                return original(self)
+            ledger = recorder.ledger()
+        token = _fetching(ledger, self, source)
+        try:
+            batch = original(self)
+        except BaseException as error:
+            _fetched(ledger, token, error)
+            raise
+        _fetched(ledger, token, None)
+        return batch
+
+    return fetch
+
+
+def _fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
+    """Somebody asks a dataset for its next batch. Returns a token for `_fetched`."""
+    call: Call | None = ledger.call
+    loop: Loop | None = ledger.loop
+    if call is not None:
         node = ledger.node
         if node == call.stations.data or node == call.stations.first_batch:
             return None
@@ -74,7 +98,7 @@ def fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
         loop = None
     if loop is None:
         frame = user_frame(sys._getframe(2))
-        if frame is None or in_keras(sys._getframe(2)):
+        if frame is None:
             return None
         loop = ledger.loop = Loop(ledger, iterator, Place(frame.f_code.co_filename, frame.f_lineno))
         loop.region.calls += 1
@@ -91,25 +115,23 @@ def fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
     return ledger.outside if loop.host is not None else loop.stations.step, loop
 
 
-def fetched(ledger: Ledger, token: Any, error: BaseException | None) -> None:
+def _fetched(ledger: Ledger, token: Any, error: BaseException | None) -> None:
     """The batch is there, or there are no more."""
     if token is None:
         return
     node, loop = token
-    if loop is not None and error is not None:
-        loop.began = 0
+    if loop is None:
+        ledger.back(node)
+    elif error is not None:
         ledger.back(ledger.outside)
         ledger.loop = None
         _stop_watching()
-        return
-    if loop is not None:
+    else:
         ledger.enter(node)
         if recorder.stopped:
             from fitscope.observe.callbacks import EnoughRecorded
 
             raise EnoughRecorded
-    else:
-        ledger.back(node)
 
 
 def contains(ledger: Ledger, kind: str) -> bool:
@@ -163,7 +185,7 @@ def batch_done(ledger: Ledger, call: Call, now: int) -> None:
 
 def _step(loop: Loop, now: int) -> None:
     if loop.host is None:
-        loop.region.step(now - loop.began, 1)
+        loop.region.step(now - loop.began)
 
 
 def _leave(ledger: Ledger, *, count: bool) -> None:

@@ -57,10 +57,10 @@ class Region:
         self.epochs = 0
         self.durations: list[int] = []
 
-    def step(self, nanoseconds: int, steps: int) -> None:
-        """One execution of the step function that ran `steps` steps."""
-        self.steps += steps
-        self.durations.append(nanoseconds // steps)
+    def step(self, nanoseconds: int) -> None:
+        """One more step."""
+        self.steps += 1
+        self.durations.append(nanoseconds)
 
     def take_durations(self) -> list[int]:
         """The durations since the last time, in nanoseconds per step."""

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 from fitscope.observe import loaders, loops
-from fitscope.observe.ledger import Ledger, Place
+from fitscope.observe.ledger import Place
 from fitscope.observe.recorder import recorder
 from fitscope.observe.seams import Seams, is_library, is_user, place_of, user_frame
 
@@ -23,15 +23,14 @@ def hold(seams: Seams) -> None:
 
     context: Any = sys.modules["tensorflow.python.eager.context"]
 
-    def fetching(ledger: Ledger, iterator: Any, args: Any, kwargs: Any) -> Any:
-        if not context.executing_eagerly():
-            return None
-        return loops.fetching(ledger, iterator, "tf.data")
+    iterator = iterator_ops.OwnedIterator
+    by_hand = loops.fetch_by_hand(iterator._next_internal, "tf.data")
+    original_next = iterator._next_internal
 
-    def fetched(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
-        loops.fetched(ledger, token, error)
+    def next_internal(self: Any) -> Any:
+        return by_hand(self) if context.executing_eagerly() else original_next(self)
 
-    seams.hold(iterator_ops.OwnedIterator, "_next_internal", fetching, fetched, anyone=True)
+    seams.replace(iterator, "_next_internal", next_internal)
 
     original = dataset_ops.DatasetV2.__init__
 

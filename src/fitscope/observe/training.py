@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import gc
 import sys
+from collections.abc import Iterator
+from threading import get_ident
 from types import FrameType
 from typing import Any
 
 from fitscope.observe import callbacks, loops
 from fitscope.observe.backends import Backend
 from fitscope.observe.calls import Call, Stations
-from fitscope.observe.compiles import shapes
 from fitscope.observe.contention import Contention
 from fitscope.observe.ledger import Ledger, Place
 from fitscope.observe.recorder import Region, recorder
@@ -74,7 +75,7 @@ def _beginning(kind: str) -> Any:
 
     def beginning_batch(ledger: Ledger, model: Any, args: Any, kwargs: Any) -> Any:
         call = beginning(ledger, model, args, kwargs)
-        call.batch_shapes = shapes((*args, *kwargs.values()))
+        call.batch = (*args, *kwargs.values())
         return call
 
     return beginning_batch if kind in ON_BATCH else beginning
@@ -115,7 +116,8 @@ def end(ledger: Ledger, call: Call) -> None:
     ledger.hook = None
     now = ledger.back(call.resume)
     if call.region is not None and call.kind in ON_BATCH:
-        call.region.step(now - loops.batch_began(ledger, call), 1)
+        call.region.step(now - loops.batch_began(ledger, call))
+        call.batch = None
         loops.batch_done(ledger, call, now)
 
 
@@ -176,46 +178,9 @@ def _hold_epochs(seams: Seams, backend: Backend) -> None:
 
     seams.hold(iterator, "__init__", making, made, anyone=True)
 
-    fetches = backend.fetches_before_step
-
-    def stepping(ledger: Ledger, epochs: Any, args: Any, kwargs: Any) -> Any:
-        call = ledger.call
-        if not isinstance(call, Call):
-            return None
-        if not call.begun:
-            return epochs, call, ledger.enter(call.stations.first_batch)
-        if fetches:
-            ledger.enter(call.stations.data)
-        elif not call.in_epoch:
-            call.stations.source(source_name(epochs))
-            ledger.enter(call.stations.open)
-        return epochs, call, None
-
-    def stepped(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
-        if token is None:
-            return
-        epochs, call, building = token
-        stations = call.stations
-        if building is not None:
-            ledger.back(stations.setup)
-        elif error is not None:
-            ledger.rename(stations.close)
-            _drop_extra_steps(call, epochs)
-            callbacks.leave_epoch(ledger, call)
-            ledger.back(stations.end)
-        elif call.in_epoch:
-            call.executions += 1
-            if fetches:
-                ledger.back(stations.loop)
-        else:
-            call.in_epoch = True
-            call.executions = 1
-            call.waits = backend.waits(ledger, call, result[-1])
-            call.contention = Contention(ledger, call.stations) if backend.device() == "cpu" else None
-            # The last epoch's iterator dies only when Keras' loop variable is set anew, that is now.
-            call.step_began = ledger.back(stations.loop if fetches else stations.close)
-
-    seams.hold(iterator, "__next__", stepping, stepped)
+    if backend.fetches_before_step:
+        seams.replace(iterator, "__next__", _fetching(iterator.__next__))
+    seams.replace(iterator, "_enumerate_iterator", _enumerating(iterator._enumerate_iterator, backend))
 
     def reading(ledger: Ledger, model: Any, args: Any, kwargs: Any) -> Any:
         call = ledger.call
@@ -235,12 +200,71 @@ def _hold_epochs(seams: Seams, backend: Backend) -> None:
     seams.hold(backend.trainer(), "_get_metrics_result_or_logs", reading, read)
 
 
+def _enumerating(original: Any, backend: Backend) -> Any:
+    """The batches of one epoch: where their iterator is opened, and where it is closed."""
+
+    @functools.wraps(original)
+    def enumerate_iterator(self: Any) -> Iterator[Any]:
+        ledger = recorder.ledgers.get(get_ident())
+        call: Call | None = ledger.call if ledger is not None else None
+        if ledger is None or call is None or not call.begun:
+            yield from original(self)
+            return
+        stations = call.stations
+        stations.source(source_name(self))
+        fetches = backend.fetches_before_step
+        node = ledger.node
+        ledger.enter(stations.data if fetches else stations.open)
+        call.executions = 0
+        for item in original(self):
+            call.executions += 1
+            if call.executions == 1:
+                call.in_epoch = True
+                call.waits = backend.waits(ledger, call, item[-1])
+                call.contention = (
+                    Contention(ledger, stations, in_caller=fetches) if backend.device() == "cpu" else None
+                )
+                # The last epoch's iterator dies only when Keras' loop variable is set anew, that is now.
+                call.step_began = ledger.back(node if fetches else stations.close)
+            yield item
+        ledger.rename(stations.close)
+        _drop_extra_steps(call, self)
+        callbacks.leave_epoch(ledger, call)
+        ledger.back(stations.end)
+
+    return enumerate_iterator
+
+
+def _fetching(original: Any) -> Any:
+    """The fetch of a batch by the loop itself, before the step."""
+    ledgers = recorder.ledgers
+
+    @functools.wraps(original)
+    def fetch(self: Any) -> Any:
+        ledger = ledgers.get(get_ident())
+        call: Call | None = ledger.call if ledger is not None else None
+        if ledger is None or call is None:
+            return original(self)
+        stations = call.stations
+        if not call.begun:
+            ledger.enter(stations.first_batch)
+            try:
+                return original(self)
+            finally:
+                ledger.back(stations.setup)
+        ledger.enter(stations.data)
+        item = original(self)
+        ledger.back(stations.loop)
+        return item
+
+    return fetch
+
+
 def _drop_extra_steps(call: Call, epochs: Any) -> None:
     """The last execution of an epoch may have found fewer batches than `steps_per_execution`."""
-    each = getattr(call.model, "steps_per_execution", 1) or 1
     batches = epochs.num_batches
-    if call.region is not None and each > 1 and batches:
-        call.region.steps -= max(0, call.executions * each - batches)
+    if call.region is not None and call.each > 1 and batches:
+        call.region.steps -= max(0, call.executions * call.each - batches)
 
 
 def source_name(epochs: Any) -> str:
@@ -272,8 +296,6 @@ def _hold_saving(seams: Seams) -> None:
 
 
 def _hold_garbage_collection(seams: Seams) -> None:
-    from threading import get_ident
-
     ledgers = recorder.ledgers
 
     def collecting(phase: str, info: dict[str, int]) -> None:

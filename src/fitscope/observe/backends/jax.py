@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from fitscope.observe.calls import Call, Waits
-from fitscope.observe.compiles import note, shapes
+from fitscope.observe.compiles import note
 from fitscope.observe.ledger import Ledger, clock
 from fitscope.observe.recorder import recorder
 from fitscope.observe.seams import Seams
@@ -88,16 +88,13 @@ class _Batches:
 
     def __next__(self) -> Any:
         ledger = recorder.ledgers.get(get_ident())
-        if ledger is None or not isinstance(ledger.call, Call):
+        call: Call | None = ledger.call if ledger is not None else None
+        if ledger is None or call is None:
             return next(self._iterator)
-        call = ledger.call
         node = ledger.node
-        if node == call.stations.first_batch:
-            return next(self._iterator)
-        ledger.enter(call.stations.data)
+        ledger.enter(call.stations.data if call.begun else call.stations.first_batch)
         try:
-            batch = next(self._iterator)
-            call.batch_shapes = shapes(batch)
+            call.batch = batch = next(self._iterator)
             return batch
         finally:
             ledger.back(node)

@@ -89,7 +89,7 @@ class Gaps:
         self.ledger = ledger
         self.stations = call.stations
         self.iterator = weakref.ref(iterator)
-        self.each = max(1, getattr(call.model, "steps_per_execution", 1) or 1)
+        self.each = call.each
         self.limit = max(2, (MOST_GAPS - 1) // self.each)
         self.stages = tfdata.Stages(call.top.root, iterator) if call.region is not None else None
         self.begun: list[int] = []
