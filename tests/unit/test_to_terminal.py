@@ -91,9 +91,9 @@ def test_the_report_names_what_is_dear_and_where_it_is():
     assert "fit  train.py:40" in text
     assert "1 min 40 s, 2 calls, 3 epochs, 10 steps, 10.0 s per step (p95 10.0 s)" in text
     assert re.search(r"█+ +50 % +50\.0 s step\n", text)
-    assert "≈100 % of it: train.py:12 in loss" in text
+    assert "≈100 % at train.py:12 in loss" in text
     assert re.search(r"█+\S* +30 %  *30\.0 s callback: MyOwnVeryLong", text)
-    assert "10.0 s of it: predict train.py:9" in text
+    assert "10.0 s predict train.py:9" in text
     assert "Slowest in the input: ParallelMap (train.py:3), 2.00 s of work per batch, 4 at once." in flowing(text)
     assert "Input by PyDataset: 4 worker processes." in text
     assert "Compiled again 3 times: train_step, changed shape" in text

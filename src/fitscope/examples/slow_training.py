@@ -27,7 +27,7 @@ class Images(keras.utils.PyDataset):
         return self.batches
 
     def __getitem__(self, index):
-        time.sleep(0.010)
+        time.sleep(0.025)
         images = self.rng.random((32, 28, 28, 1), dtype="float32")
         return images, (images.mean(axis=(1, 2, 3)) > 0.5).astype("float32")
 
@@ -36,7 +36,7 @@ class LogToServer(keras.callbacks.Callback):
     """Sends every loss over the network; here the network is a pause."""
 
     def on_train_batch_end(self, batch, logs=None):
-        time.sleep(0.006)
+        time.sleep(0.008)
 
 
 model = keras.Sequential(
@@ -49,4 +49,4 @@ model = keras.Sequential(
     ]
 )
 model.compile(optimizer="adam", loss="binary_crossentropy")
-model.fit(Images(100, 1), validation_data=Images(40, 2), epochs=3, verbose=2, callbacks=[LogToServer()])
+model.fit(Images(80, 1), validation_data=Images(30, 2), epochs=3, verbose=2, callbacks=[LogToServer()])

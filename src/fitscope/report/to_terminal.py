@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from fitscope import words
-from fitscope.model import Account, Part, Region, Run, Stage
+from fitscope.model import Account, Line, Part, Region, Run, Stage
 
 WIDTH = 80
 BAR = 14
@@ -84,7 +86,8 @@ MOST_REGIONS = 3
 
 
 def _headline(run: Run) -> Text:
-    parts = [run.script or "script", words.seconds(run.wall_seconds)]
+    script = Path(run.script).name if Path(run.script).is_absolute() else run.script
+    parts = [script or "script", words.seconds(run.wall_seconds)]
     if run.backend:
         parts.append(f"Keras {run.versions.get('keras', '3')} on {NAMES.get(run.backend, run.backend)}")
     ended = ENDED.get(run.ended, run.ended)
@@ -125,8 +128,9 @@ def _region(region: Region, out: Console, *, alone: bool) -> None:
     table.add_column(justify="right", width=7)
     table.add_column(justify="right", width=11, no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis", width=WIDTH - BAR - 7 - 11 - 3)
-    big = [part for part in region.parts if part.share >= SMALL or part.phase == "unexplained"][:MOST_PARTS]
-    small = [part for part in region.parts if part not in big]
+    rows = _rows(region)
+    big = [part for part in rows if part.share >= SMALL or part.phase == "unexplained"][:MOST_PARTS]
+    small = [part for part in rows if part not in big]
     for part in big:
         _row(table, part)
     if small:
@@ -136,7 +140,26 @@ def _region(region: Region, out: Console, *, alone: bool) -> None:
     table.add_row("", "100 %", words.seconds(region.wall_seconds), Text("in all", style="bold"))
     out.print(table)
     for line in _remarks(region):
-        out.print(Text("  " + line, overflow="fold"))
+        out.print(Padding(Text(line), (0, 0, 0, 2)))
+
+
+def _rows(region: Region) -> list[Part]:
+    """The parts, with those of the validation below one row."""
+    inside = [part for part in region.parts if part.phase == "validation"]
+    rows = [part for part in region.parts if part.phase != "validation"]
+    if inside:
+        rows.append(
+            Part(
+                phase="validation",
+                name="",
+                where=None,
+                seconds=sum(part.seconds for part in inside),
+                share=sum(part.share for part in inside),
+                count=max(part.count for part in inside),
+                inner=tuple(inside),
+            )
+        )
+    return sorted(rows, key=lambda part: -part.seconds)
 
 
 def _row(table: Table, part: Part) -> None:
@@ -146,19 +169,32 @@ def _row(table: Table, part: Part) -> None:
         words.seconds(part.seconds),
         Text(_label(part)),
     )
-    for line in part.lines[:2]:
-        if line.share >= 0.2 and part.share >= 0.02:
-            where = f"{words.place(line.where)} in {line.function}"
-            table.add_row("", "", "", Text(f"  ≈{words.share(line.share)} of it: {where}", style="dim"))
-    for inner in part.inner[:2]:
-        where = f" {words.place(inner.where)}" if inner.where else ""
-        table.add_row("", "", "", Text(f"  {words.seconds(inner.seconds)} of it: {inner.name}{where}", style="dim"))
+    if part.share < 0.02:
+        return
+    for detail in _details(part)[:3]:
+        table.add_row("", "", "", Text(f"  {detail}", style="dim"))
 
 
 def _label(part: Part) -> str:
-    where = f"  {words.place(part.where)}" if part.where and part.phase in ("callback", "checkpoint") else ""
-    name = "" if part.name in (part.phase, "") else f": {part.name}"
-    return f"{part.phase}{name}{where}"
+    name = "" if part.name in (part.phase, "") else part.name
+    if part.phase == "gc":
+        return f"gc, during: {name}"
+    return f"{part.phase}: {name}" if name else part.phase
+
+
+def _details(part: Part) -> list[str]:
+    """Where in the user's code, or what inside."""
+    found = [
+        f"{words.seconds(inner.seconds)} {inner.name} {words.place(inner.where)}".rstrip()
+        for inner in part.inner
+        if inner.share >= 0.01
+    ]
+    lines = [line for line in part.lines if line.share >= 0.2]
+    if lines and part.phase in USER_CODE:
+        found += [_line(line, part) for line in lines]
+    elif part.where is not None and part.phase in USER_CODE:
+        found.append(words.place(part.where))
+    return found
 
 
 def _bar(share: float) -> str:
@@ -166,6 +202,14 @@ def _bar(share: float) -> str:
     eighths = round(share * BAR * 8)
     whole, rest = divmod(eighths, 8)
     return "█" * whole + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
+
+
+def _line(line: Line, part: Part) -> str:
+    function = "" if part.name.endswith(line.function) else f" in {line.function}"
+    return f"≈{words.share(line.share)} at {words.place(line.where)}{function}"
+
+
+USER_CODE = ("callback", "checkpoint", "data", "step")
 
 
 def _remarks(region: Region) -> list[str]:
