@@ -96,3 +96,16 @@ def test_a_planted_cause_lands_in_its_own_part(truths, backend, name):
     for account in accounts:
         region = main_region(account)
         assert seconds(region, "unexplained") <= 0.02 * region["wall_seconds"] + 0.01
+
+
+def test_input_and_callbacks_are_told_apart_under_a_strategy(tmp_path):
+    command = [sys.executable, str(HERE / "mirrored.py"), "truth.json"]
+    environment = {**os.environ, "KERAS_BACKEND": "tensorflow"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-4000:]
+    found = json.loads((tmp_path / "truth.json").read_text())
+    fast, slow = found["fast"], found["slow"]
+    wall = slow["wall_seconds"]
+    assert close_enough(seconds(slow, "callback", "Pauses.on_train_batch_end"), found["callback"], wall)
+    grown = sum((r["wall_seconds"] - seconds(r, "epoch")) * sign for r, sign in ((slow, 1), (fast, -1)))
+    assert close_enough(seconds(slow, "data") - seconds(fast, "data"), grown, wall)

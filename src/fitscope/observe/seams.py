@@ -126,6 +126,8 @@ def is_library(file: str) -> bool:
     """Whether a source file belongs to the machine learning stack or to fitscope, not to the user."""
     if file.startswith((_HERE, "<frozen", "<__array_function__")):
         return True
+    if f"{os.sep}keras{os.sep}src{os.sep}" in file:
+        return True
     parts = Path(file).parts
     for folder in ("site-packages", "dist-packages"):
         if folder in parts:

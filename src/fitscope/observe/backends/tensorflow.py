@@ -247,8 +247,12 @@ def _timed_fetch(original: Any) -> Any:
         if variable is None or tf.executing_eagerly() or not _needs_timers(self):
             return original(self, *args, **kwargs)
         began = tf.timestamp()
-        with tf.control_dependencies([began]):
-            batch = original(self, *args, **kwargs)
+        Timers.current = None  # the iterators of the single devices are inside this fetch
+        try:
+            with tf.control_dependencies([began]):
+                batch = original(self, *args, **kwargs)
+        finally:
+            Timers.current = variable
         with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
             waited = tf.timestamp() - began
             with tf.control_dependencies([variable.assign_add(tf.stack([waited, tf.ones_like(waited)]))]):
