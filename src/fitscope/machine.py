@@ -10,6 +10,9 @@ from typing import Any
 
 import psutil
 
+SHORTEST = 0.2
+"""Seconds: in less, the kernel's hundredths of a second of processor time are mostly rounding."""
+
 
 def describe() -> dict[str, Any]:
     """What the machine has."""
@@ -48,7 +51,9 @@ class Meter:
     def read(self) -> None:
         """Writes one sample; a process that is gone has none."""
         now = time.monotonic()
-        passed = max(1e-3, now - self._at)
+        passed = now - self._at
+        if passed < SHORTEST:
+            return
         try:
             family = [self._process, *self._process.children(recursive=True)]
         except psutil.Error:

@@ -188,7 +188,7 @@ class _Reader:
             unseparated=frozenset(key[0] for key, _ in self._table("unseparated")),
             samples=tuple(self.samples),
             path=str(self.path),
-            git=self.header.get("git"),
+            git=self.end.get("git"),
         )
 
     def _table(self, table: str) -> Iterator[tuple[list[Any], list[int]]]:

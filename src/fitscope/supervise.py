@@ -70,6 +70,7 @@ def supervise(command: list[str], path: Path, *, seconds: float | None = None) -
             "ended": ended,
             "exit_code": exit_code,
             "wall_seconds": round(time.time() - started, 3),
+            "git": _commit(),
         },
     )
     return Finished(path, exit_code, died_of, problem)
@@ -96,6 +97,16 @@ def _ended(code: int, last: dict[str, Any]) -> str:
     if code == 0:
         return "completed"
     return "exception" if last.get("ended") == "exception" else "exit"
+
+
+def _commit() -> str | None:
+    """The commit that the script belongs to, if it belongs to one."""
+    try:
+        words = ["git", "rev-parse", "--short", "HEAD"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None
 
 
 def _prepare(path: Path) -> tuple[bool, str]:

@@ -163,7 +163,7 @@ def test_the_list_names_script_and_file_of_every_run_oldest_first(folder, answer
     code, out, _ = answer("list")
     rows = [line.split() for line in out.splitlines()]
     assert code == 0
-    assert [(row[2], row[-1]) for row in rows] == [("b.py", ".fitscope/b.run"), ("a.py", ".fitscope/a.run")]
+    assert [(row[2], row[-1]) for row in rows] == [("b.py", "b.run"), ("a.py", "a.run")]
 
 
 def test_a_script_with_brackets_in_its_name_keeps_them_in_the_list(folder, answer):

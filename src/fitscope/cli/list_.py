@@ -32,7 +32,7 @@ def command(folder: Path | None) -> None:
             run.git or "",
             words.seconds(run.wall_seconds),
             f"{words.seconds(steps.median)}/step" if steps else "no training",
-            Text(str(path)),
+            Text(path.name),
         )
         rows += 1
     if rows:

@@ -57,8 +57,8 @@ def command(
     The report goes to stderr; stdout, exit code and signals stay the script's own.
     """
     words = python_command(module, list(command_line), foreign=_after_dashes(ctx))
-    name = Path(module or next((word for word in command_line if not word.startswith("-")), "run")).stem
-    path = output or store.new_path(name)
+    scripts = [word for word in command_line if word.endswith(".py")] or [*command_line, "run"]
+    path = output or store.new_path(module or Path(scripts[0]).stem)
     finished = supervise(words, path, seconds=seconds)
     show_finished(finished)
     pass_on(finished)
