@@ -100,6 +100,11 @@ def model_of(iterator: Any) -> Any:
         return None
 
 
+def busy(proto: Any) -> int:
+    """Nanoseconds that all stages of a pipeline have worked or slept so far."""
+    return sum(node.processing_time for node in proto.nodes.values())
+
+
 class Stages:
     """What each stage of one pipeline has cost since it was last read."""
 
@@ -163,12 +168,12 @@ def _join(proto: Any, chain: list[tuple[str, Place | None]]) -> dict[int, tuple[
     joined: dict[int, tuple[str, Place | None]] = {}
     remaining = list(chain)
 
-    def visit(key: int) -> None:
+    def visit(key: int, outer: Place | None) -> None:
         node = proto.nodes.get(key)
         if node is None or key in joined:
             return
         kind = _kind(node.name)
-        where = None
+        where = outer if kind == "generator" else None
         parts = ("batch", "map") if kind == "mapandbatch" else (kind,)
         for part in parts:
             found = next((i for i, (name, _) in enumerate(remaining) if name == part), None)
@@ -177,7 +182,7 @@ def _join(proto: Any, chain: list[tuple[str, Place | None]]) -> dict[int, tuple[
                 del remaining[: found + 1]
         joined[key] = (re.sub(r"V\d+$", "", node.name), where)
         for child in node.inputs:
-            visit(child)
+            visit(child, where)
 
-    visit(next((key for key, node in proto.nodes.items() if node.name == "Root"), 1))
+    visit(next((key for key, node in proto.nodes.items() if node.name == "Root"), 1), None)
     return joined

@@ -222,9 +222,10 @@ def _remarks(region: Region) -> list[str]:
         found.append(f"Input by {workers}.")
     again = [item for item in region.compiles if item.cause not in ("first", "variables created")]
     if again:
-        item = max(again, key=lambda item: item.count)
+        item = max(again, key=lambda item: item.seconds)
         times = words.count(sum(each.count for each in again), "time")
-        found.append(f"Compiled again {times}: {item.function}, {item.cause} {item.detail}".rstrip() + ".")
+        detail = f" ({item.detail})" if item.detail else ""
+        found.append(f"Compiled again {times}: {item.function}, {item.cause}{detail}.")
     if region.forced_sync:
         names = ", ".join(region.forced_sync)
         verb = "makes" if len(region.forced_sync) == 1 else "make"

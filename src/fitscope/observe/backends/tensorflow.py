@@ -97,6 +97,7 @@ class Gaps:
         self.ended_at: list[int] = []
         self.traced: list[bool] = []
         self.typical: int | None = None
+        self._busy = 0
         self._spent = 0
         self._traces = 0
 
@@ -129,7 +130,9 @@ class Gaps:
         if proto is not None:
             if self.stages is not None:
                 self.stages.read(proto, len(self.ended_at) * self.each)
-            self._charge([gap * 1000 for gap in proto.gap_times], final)
+            busy = tfdata.busy(proto)
+            self._charge([gap * 1000 for gap in proto.gap_times], final, busy - self._busy)
+            self._busy = busy
         else:
             recorder.unseparated.row(stations.root)[0] += 1
         keep = 0 if final or proto is None else 1
@@ -137,8 +140,12 @@ class Gaps:
             del column[: len(column) - keep]
         ledger.back(node)
 
-    def _charge(self, gaps: list[int], final: bool) -> None:
-        """Moves what was waited from the step to the data."""
+    def _charge(self, gaps: list[int], final: bool, busy: int) -> None:
+        """Moves what was waited from the step to the data.
+
+        The first call of a traced function prepares its graph before it fetches: it cannot have waited for
+        longer than the pipeline was busy.
+        """
         each, total = self.each, len(self.ended_at)
         failed = len(self.begun) > total  # a last call found no more data, after one more gap
         known = (total - 1) * each + (each - 1) + (1 if failed else 0)
@@ -162,10 +169,15 @@ class Gaps:
             if step < 0:
                 step = self.typical if self.typical is not None else own
             step = min(step, own)
-            self.ledger.move(self.stations.step, self.stations.data, own - step)
+            waited, prepared = own - step, 0
+            if self.traced[index]:
+                waited = min(waited, busy)
+                usual_step = self.typical if self.typical is not None else own - waited
+                prepared = max(0, own - waited - usual_step)
+            self.ledger.move(self.stations.step, self.stations.data, waited)
             self.ledger.counts[self.stations.data] += each
-            if self.traced[index] and self.typical is not None and step > self.typical:
-                self.ledger.move(self.stations.step, self.stations.first_run, step - self.typical)
+            if prepared:
+                self.ledger.move(self.stations.step, self.stations.first_run, prepared)
                 self.ledger.counts[self.stations.first_run] += 1
 
 
