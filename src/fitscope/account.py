@@ -56,7 +56,15 @@ def account(run: Run) -> Account:
     for node in run.nodes.values():
         if node.phase == "region" and (node.name != "loop" or node.id in trains):
             roots[node.name, node.where].append(node.id)
-    regions = [_region(run, call, where, ids) for (call, where), ids in roots.items()]
+    path_of = _Paths(run)
+    members: dict[int, list[Node]] = defaultdict(list)
+    for node in run.nodes.values():
+        members[path_of(node)[0].id].append(node)
+    samples = _by_node(run.sampled)
+    regions = [
+        _region(run, call, where, ids, [node for root in ids for node in members[root]], samples, path_of)
+        for (call, where), ids in roots.items()
+    ]
     regions = [region for region in regions if region.wall_seconds > 0]
     overhead = _overhead(run)
     trained = sum(region.wall_seconds for region in regions)
@@ -69,12 +77,17 @@ def account(run: Run) -> Account:
     )
 
 
-def _region(run: Run, call: str, where: Where | None, roots: list[int]) -> Region:
-    path_of = _Paths(run)
-    members = [node for node in run.nodes.values() if path_of(node)[0].id in roots]
+def _region(
+    run: Run,
+    call: str,
+    where: Where | None,
+    roots: list[int],
+    members: list[Node],
+    samples: dict[int, list[Sampled]],
+    path_of: _Paths,
+) -> Region:
     wall = sum(node.seconds for node in members)
     sums: dict[_Key, _Sum] = {}
-    samples = _by_node(run.sampled)
     for node in members:
         if node.seconds == 0 and node.count == 0:
             continue

@@ -66,6 +66,12 @@ def check_replaceable(path: Path) -> None:
         raise FitscopeError(f"{path} exists and is not a run file: choose another name for the run.")
 
 
+def find(name: Path) -> Path:
+    """A run by its path, or by its name in .fitscope/ as `fitscope list` prints it."""
+    kept = Path(FOLDER, name)
+    return kept if not name.exists() and kept.exists() else name
+
+
 def latest(folder: Path = Path(FOLDER)) -> Path:
     """The run file that was written last."""
     found = sorted(folder.glob("*.run"), key=lambda path: path.stat().st_mtime) if folder.is_dir() else []
@@ -95,7 +101,8 @@ def _lines(path: Path) -> Iterator[Any]:
                 except (ValueError, RecursionError) as error:
                     if number == 0:
                         raise FitscopeError(f"{path} is not a fitscope run file.") from error
-                    raise FitscopeError(f"{path} is damaged at line {number + 1} and cannot be read.") from error
+                    # What is written is cumulative: without one line the run is still worth reading.
+                    yield {"fact": "problem", "says": f"Line {number + 1} of the run file is damaged: left out."}
     except FileNotFoundError:
         raise FitscopeError(f"there is no file {path}: `fitscope list` shows the recorded runs.") from None
     except OSError as error:
@@ -223,6 +230,7 @@ class _Reader:
         stages: dict[int, list[Stage]] = {}
         for (root, name, file, line), row in self._table("stage"):
             busy, elements, batches, parallelism, buffered, reads = row
+            batches = batches or self.rows.get("region", {}).get(root, [0, 0, 0])[1]
             stages.setdefault(root, []).append(
                 Stage(
                     name=name,

@@ -132,13 +132,18 @@ def _prepare(path: Path) -> tuple[bool, str]:
 
 def _append(path: Path, line: dict[str, Any]) -> None:
     if path.is_file():
-        with contextlib.suppress(OSError), path.open("rb+") as file:
-            _cut_torn_line(file)
+        with contextlib.suppress(OSError), path.open("ab", buffering=0) as file:
             file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
 
 
-def _cut_torn_line(file: BinaryIO) -> None:
+def _cut_torn_line(path: Path) -> None:
     """A script that was killed may have left a line half written: the next one must not be glued to it."""
+    if path.is_file():
+        with contextlib.suppress(OSError), path.open("rb+") as file:
+            _cut(file)
+
+
+def _cut(file: BinaryIO) -> None:
     end = file.seek(0, os.SEEK_END)
     while end:
         start_ = max(0, end - 65536)
@@ -150,7 +155,6 @@ def _cut_torn_line(file: BinaryIO) -> None:
         end = start_
     if end != file.seek(0, os.SEEK_END):
         file.truncate(end)
-    file.seek(end)
 
 
 class _Supervisor:
@@ -168,6 +172,7 @@ class _Supervisor:
             self._restore()
             raise FitscopeError(f"{command[0]} cannot be started: {error.strerror}.") from error
         self._described = False
+        self._words: dict[str, Any] = {}
         self._meter: machine.Meter | None = None
 
     def run(self) -> tuple[int, bool]:
@@ -176,11 +181,12 @@ class _Supervisor:
             self._meter = self._make_meter()
             exiting_since: float | None = None
             while True:
+                self._wait(1.0)
                 code = self._child.poll()
                 if code is not None:
+                    _cut_torn_line(self.written())
                     self._measure()
                     return code, False
-                self._wait(1.0)
                 self._measure()
                 if self.last_words().get("exiting"):
                     exiting_since = exiting_since or time.monotonic()
@@ -198,6 +204,10 @@ class _Supervisor:
 
     def last_words(self) -> dict[str, Any]:
         """The child's last line, if it has said that it is about to exit."""
+        self._words = self._words or self._read_last_words()
+        return self._words
+
+    def _read_last_words(self) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError):
             path = self.written()
             if path.is_file():
@@ -206,7 +216,8 @@ class _Supervisor:
                     for line in reversed(file.read().splitlines()):
                         if line.startswith(b'{"t":') and b'"exiting":true' in line:
                             words: dict[str, Any] = json.loads(line)
-                            return words
+                            if words.get("pid") == self._child.pid:
+                                return words
         return {}
 
     def _wait(self, seconds: float) -> None:

@@ -155,11 +155,8 @@ def test_what_is_no_run_file_is_called_so(tmp_path, content):
 @pytest.mark.parametrize(
     "line",
     [
-        b"import keras",
         b"null",
         b"7",
-        b"\xff\xfe",
-        pytest.param(b"[" * 100_000, id="too deep"),
         b'{"define":"node"}',
         b'{"define":"node","id":"one","key":[]}',
         b'{"define":"node","id":1,"key":[0,"region"]}',
@@ -233,3 +230,13 @@ def test_two_runs_of_a_second_get_two_names(tmp_path, monkeypatch):
         names.append(str(path))
     stem = ".fitscope/my_train-20260101-000000"
     assert names == [f"{stem}.run", f"{stem}-2.run", f"{stem}-3.run"]
+
+
+@pytest.mark.parametrize("line", [b"import keras", b"\xff\xfe", pytest.param(b"[" * 100_000, id="too deep")])
+def test_a_line_that_is_torn_is_left_out_and_said_to_be(file, line):
+    whole = store.read(file)
+    with file.open("ab") as lines:
+        lines.write(line + b"\n")
+    run = store.read(file)
+    assert run.nodes == whole.nodes
+    assert "damaged: left out" in run.facts[-1]["says"]

@@ -17,7 +17,7 @@ from fitscope.report.to_terminal import console, to_terminal
 @click.option("--json", "as_json", is_flag=True, help="As JSON on stdout.")
 def command(run: Path | None, as_json: bool) -> None:
     """Show a recorded run: the last one if none is named."""
-    found = store.read(run or store.latest())
+    found = store.read(store.find(run) if run is not None else store.latest())
     if as_json:
         click.echo(to_json(found, account(found)))
     else:

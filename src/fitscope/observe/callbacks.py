@@ -7,7 +7,7 @@ that moves the ledger's cursor between two callbacks; Keras' code and the callba
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from threading import get_ident
 from typing import Any
 
@@ -103,7 +103,7 @@ def forces_sync(callbacks: list[Any], mode: str) -> list[str]:
     ]
 
 
-def hold(seams: Seams, *, reading_waits: bool, can_be_async: bool) -> None:
+def hold(seams: Seams, *, reading_waits: Callable[[], bool], can_be_async: bool) -> None:
     """Holds Keras' list of callbacks; `reading_waits`: reading the logs waits for the device."""
     from keras.src.callbacks.callback_list import CallbackList
 
@@ -201,12 +201,15 @@ def _batch_begin(original: Any, hook: str) -> Any:
         ledger.hook = None
         now = ledger.enter(call.stations.step)
         if call.waits is not None:
-            call.waits.began(now)
+            try:
+                call.waits.began(now)
+            except Exception as error:
+                recorder.fail(error)
 
     return on_batch_begin
 
 
-def _batch_end(original: Any, mode: str, reading_waits: bool, can_be_async: bool) -> Any:
+def _batch_end(original: Any, mode: str, reading_waits: Callable[[], bool], can_be_async: bool) -> Any:
     ledgers = recorder.ledgers
     hook, flag = f"on_{mode}_batch_end", f"_async_{mode}"
 
@@ -218,18 +221,22 @@ def _batch_end(original: Any, mode: str, reading_waits: bool, can_be_async: bool
             original(self, batch, logs)
             return
         stations = call.stations
-        if getattr(self, flag, False):
-            now = ledger.enter(stations.dispatch)
-        else:
-            now = ledger.enter(stations.wait if reading_waits else stations.logs)
-            ledger.hook = hook
-            if can_be_async and call.executions <= 1:
-                _note_forced_sync(call, self.callbacks, mode)
-        call.batch = None
-        waits = call.waits
-        if waits is not None:
-            waits.ended(now)
+        try:
+            if getattr(self, flag, False):
+                now = ledger.enter(stations.dispatch)
+            else:
+                now = ledger.enter(stations.wait if reading_waits() else stations.logs)
+                ledger.hook = hook
+                if can_be_async and call.executions <= 1:
+                    _note_forced_sync(call, self.callbacks, mode)
+            call.batch = None
+            if call.waits is not None:
+                call.waits.ended(now)
+        except Exception as error:
+            recorder.fail(error)
         original(self, batch, logs)
+        if ledgers.get(ledger.ident) is not ledger:
+            return
         ledger.hook = None
         now = ledger.back(stations.loop)
         region = call.region
@@ -238,7 +245,10 @@ def _batch_end(original: Any, mode: str, reading_waits: bool, can_be_async: bool
             region.durations.append((now - call.step_began) // call.each)
         call.step_began = now
         if call.executions % SETTLE_EVERY == 0 and call.contention is not None:
-            call.contention.settle()
+            try:
+                call.contention.settle()
+            except Exception as error:
+                recorder.fail(error)
         if recorder.stopped:
             stop(call, self)
 

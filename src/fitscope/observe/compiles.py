@@ -6,6 +6,8 @@ from typing import Any
 
 from fitscope.observe.recorder import recorder
 
+_examples: dict[tuple[int, str, str], str] = {}
+"""What the first compilation of each cause looked like: the others are counted with it."""
 _last: dict[tuple[int, str], tuple[Any, int]] = {}
 
 
@@ -36,7 +38,8 @@ def note(owner: Any, function: str, nanoseconds: int) -> None:
 
 def count(root: int, function: str, cause: str, detail: str, nanoseconds: int) -> None:
     """One more compilation of a function, for a cause."""
-    row = recorder.compiles.row(root, function, cause, detail[:200])
+    example = _examples.setdefault((root, function, cause), detail[:200])
+    row = recorder.compiles.row(root, function, cause, example)
     row[0] += 1
     row[1] += nanoseconds
 

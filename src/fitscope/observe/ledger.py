@@ -43,7 +43,7 @@ class Tree:
         self.spent = [0]
         self.counts = [0]
         self._ids: dict[Node, int] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the garbage collector may run, and ask for a node, inside
 
     def node(self, parent: int, phase: str, name: str = "", where: Place | None = None, thread: int = 0) -> int:
         """The id of a node, made when it is first asked for."""

@@ -66,7 +66,11 @@ def fetch_by_hand(original: Any, source: str) -> Any:
             if in_keras(sys._getframe(1)) or recorder.failure is not None:
                 return original(self)
             ledger = recorder.ledger()
-        token = _fetching(ledger, self, source)
+        try:
+            token = _fetching(ledger, self, source)
+        except Exception as mistake:
+            recorder.fail(mistake)
+            token = None
         try:
             batch = original(self)
         except BaseException as error:
@@ -117,7 +121,7 @@ def _fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
 
 def _fetched(ledger: Ledger, token: Any, error: BaseException | None) -> None:
     """The batch is there, or there are no more."""
-    if token is None:
+    if token is None or recorder.ledgers.get(ledger.ident) is not ledger:
         return
     node, loop = token
     if loop is None:

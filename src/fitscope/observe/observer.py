@@ -57,6 +57,8 @@ class Observer:
             recorder.on_first_region.clear()
             self.seams.release()
             for ledger in list(recorder.ledgers.values()):
+                if ledger.call is not None and ledger.call.close is not None:
+                    ledger.call.close()  # begun from inside by a `fit` that did not reach its end
                 if ledger.call is None:
                     recorder.ledgers.pop(ledger.ident, None)
 

@@ -51,7 +51,7 @@ class Sink:
 
     def start_from(self, recorder: Recorder) -> None:
         """What was measured before this sink was opened is not part of its run."""
-        self._base = _rows(recorder)
+        self._base = {} if self._whole else _rows(recorder)
         self._first_fact = 0 if self._whole else len(recorder.facts)
         self._lasting = [] if self._whole else list(recorder.lasting.values())
         self._forget()

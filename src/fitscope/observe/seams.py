@@ -21,6 +21,7 @@ After = Callable[[Ledger, Any, Any, BaseException | None], Any]
 
 _HERE = str(Path(__file__).parent)
 _PACKAGES = {"keras", "tensorflow", "jax", "torch", "tf_keras", "optree"}
+_GENERATED = "__autograph_generated_file"
 _MISSING = object()
 
 
@@ -126,13 +127,13 @@ def is_library(file: str) -> bool:
     """Whether a source file belongs to the machine learning stack or to fitscope, not to the user."""
     if file.startswith((_HERE, "<frozen", "<__array_function__")):
         return True
-    if f"{os.sep}keras{os.sep}src{os.sep}" in file:
+    if f"{os.sep}keras{os.sep}src{os.sep}" in file or _GENERATED in file:
         return True
     parts = Path(file).parts
     for folder in ("site-packages", "dist-packages"):
         if folder in parts:
             return parts[parts.index(folder) + 1] in _PACKAGES
-    return os.path.dirname(os.__file__) == os.path.dirname(file)
+    return file.startswith(os.path.dirname(os.__file__) + os.sep)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -140,7 +141,7 @@ def is_user(file: str) -> bool:
     """Whether a source file is the user's own: neither installed nor part of Python."""
     if file.startswith((_HERE, "<frozen", "<string")):
         return False
-    if "site-packages" in file or "dist-packages" in file:
+    if "site-packages" in file or "dist-packages" in file or _GENERATED in file:
         return False
     return not file.startswith(os.path.dirname(os.__file__))
 

@@ -69,11 +69,10 @@ class Process:
         if self.sink is None:
             return
         recorder.flush()
-        end: dict[str, Any] = {"t": self.sink.age(), "exiting": True, "ended": self.ended}
+        end: dict[str, Any] = {"t": self.sink.age(), "exiting": True, "pid": self.pid, "ended": self.ended}
         if self.exit_code is not None:
             end["exit_code"] = self.exit_code
         if not self.supervised:
-            end.setdefault("exit_code", 0 if self.ended == "completed" else 1)
             end["wall_seconds"] = self.sink.age()
         self.sink.line(end)
         if self.sink.problem:

@@ -100,9 +100,11 @@ def model_of(iterator: Any) -> Any:
         return None
 
 
-def busy(proto: Any) -> int:
-    """Nanoseconds that all stages of a pipeline have worked or slept so far."""
-    return sum(node.processing_time for node in proto.nodes.values())
+def busy(proto: Any) -> int | None:
+    """Nanoseconds that all stages of a pipeline have worked or slept so far; below a repeat, nobody knows."""
+    if any("Repeat" in node.name for node in proto.nodes.values()):
+        return None
+    return sum(int(node.processing_time) for node in proto.nodes.values())
 
 
 class Stages:

@@ -28,8 +28,8 @@ SOURCES = {
     "TorchDataLoaderAdapter": "DataLoader",
     "GrainDatasetAdapter": "Grain",
 }
-DEEPEST = 8
-"""Calls nested deeper than this are charged to the call they are in."""
+DEEPEST = 32
+"""A call nested below more nodes than this is charged to the call that it is in."""
 
 _stations: dict[int, Stations] = {}
 
@@ -47,7 +47,7 @@ def hold(seams: Seams, backend: Backend) -> None:
     trainer = backend.trainer()
     for kind in WHOLE + ON_BATCH:
         seams.hold(trainer, kind, _beginning(kind), _ending(kind), anyone=True)
-    callbacks.hold(seams, reading_waits=backend.reading_waits(), can_be_async=backend.name != "tensorflow")
+    callbacks.hold(seams, reading_waits=backend.reading_waits, can_be_async=backend.name != "tensorflow")
     _hold_epochs(seams, backend)
     _hold_saving(seams)
     _hold_garbage_collection(seams)
@@ -67,7 +67,7 @@ def _beginning(kind: str) -> Any:
             root = ledger.tree.node(ledger.node, "call", kind, where)
         elif kind == "evaluate" and kwargs.get("_use_cached_eval_dataset"):
             root = _validation_root(outer)
-        elif ledger.tree.path(ledger.node).__len__() > 4 * DEEPEST:
+        elif len(ledger.tree.path(ledger.node)) > DEEPEST:
             root = outer.root
         else:
             root = ledger.tree.node(ledger.node, "call", kind, caller())
@@ -112,6 +112,7 @@ def _ending(kind: str) -> Any:
 def end(ledger: Ledger, call: Call) -> None:
     """The call has returned or raised."""
     callbacks.leave_epoch(ledger, call)
+    call.close = None
     ledger.call = call.outer
     ledger.hook = None
     now = ledger.back(call.resume)
@@ -199,6 +200,20 @@ def _hold_epochs(seams: Seams, backend: Backend) -> None:
 
     seams.hold(backend.trainer(), "_get_metrics_result_or_logs", reading, read)
 
+    def resetting(ledger: Ledger, epochs: Any, args: Any, kwargs: Any) -> Any:
+        call: Call | None = ledger.call
+        if call is None:
+            return None
+        node = ledger.node
+        ledger.enter(call.stations.close)  # drops the iterator of an earlier pass
+        return node
+
+    def reset(ledger: Ledger, node: Any, result: Any, error: BaseException | None) -> None:
+        if node is not None:
+            ledger.back(node)
+
+    seams.hold(iterator, "reset", resetting, reset)
+
 
 def _enumerating(original: Any, backend: Backend) -> Any:
     """The batches of one epoch: where their iterator is opened, and where it is closed."""
@@ -220,17 +235,24 @@ def _enumerating(original: Any, backend: Backend) -> Any:
             call.executions += 1
             if call.executions == 1:
                 call.in_epoch = True
-                call.waits = backend.waits(ledger, call, item[-1])
-                call.contention = (
-                    Contention(ledger, stations, in_caller=fetches) if backend.device() == "cpu" else None
-                )
+                try:
+                    call.waits = backend.waits(ledger, call, item[-1])
+                    on_cpu = backend.device() == "cpu"
+                    call.contention = Contention(ledger, stations, in_caller=fetches) if on_cpu else None
+                except Exception as error:
+                    recorder.fail(error)
                 # The last epoch's iterator dies only when Keras' loop variable is set anew, that is now.
                 call.step_began = ledger.back(node if fetches else stations.close)
             yield item
-        ledger.rename(stations.close)
-        _drop_extra_steps(call, self)
-        callbacks.leave_epoch(ledger, call)
-        ledger.back(stations.end)
+        if recorder.ledgers.get(ledger.ident) is not ledger:
+            return
+        try:
+            ledger.rename(stations.close)
+            _drop_extra_steps(call, self)
+            callbacks.leave_epoch(ledger, call)
+            ledger.back(stations.end)
+        except Exception as error:
+            recorder.fail(error)
 
     return enumerate_iterator
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from threading import get_ident
 from types import ModuleType
@@ -72,6 +73,7 @@ def hold(seams: Seams) -> None:
     _hear_compiler(seams)
 
 
+@functools.cache
 def device() -> str:
     """The kind of device that trains."""
     return str(sys.modules["jax"].default_backend())

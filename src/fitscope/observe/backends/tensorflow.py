@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 import weakref
@@ -38,6 +39,7 @@ def epoch_iterator() -> Any:
     return trainer_module().TFEpochIterator
 
 
+@functools.cache
 def reading_waits() -> bool:
     """On a CPU the step is done when it returns; on a device reading the logs waits for it."""
     return device() != "cpu"
@@ -46,6 +48,8 @@ def reading_waits() -> bool:
 def waits(ledger: Ledger, call: Call, iterator: Any) -> Waits | None:
     """How the wait for data inside the step is found."""
     if call.kind == "predict" or getattr(call.model, "run_eagerly", False):
+        if not hasattr(iterator, "_iterator_resource"):
+            recorder.unseparated.row(call.root)[0] += 1
         return None  # fetched by Python code, which is held in `tfdata`
     known = call.waits
     if isinstance(known, Gaps) and known.iterator() is iterator:
@@ -68,6 +72,7 @@ def hold(seams: Seams) -> None:
                     seams.replace(kind, method, _timed_fetch(vars(kind)[method]))
 
 
+@functools.cache
 def device() -> str:
     """The kind of device that trains."""
     devices = sys.modules["tensorflow"].config.get_visible_devices()
@@ -131,8 +136,9 @@ class Gaps:
             if self.stages is not None:
                 self.stages.read(proto, len(self.ended_at) * self.each)
             busy = tfdata.busy(proto)
-            self._charge([gap * 1000 for gap in proto.gap_times], final, busy - self._busy)
-            self._busy = busy
+            known = busy is not None and busy >= self._busy
+            self._charge([gap * 1000 for gap in proto.gap_times], final, (busy or 0) - self._busy if known else None)
+            self._busy = busy or 0
         else:
             recorder.unseparated.row(stations.root)[0] += 1
         keep = 0 if final or proto is None else 1
@@ -140,7 +146,7 @@ class Gaps:
             del column[: len(column) - keep]
         ledger.back(node)
 
-    def _charge(self, gaps: list[int], final: bool, busy: int) -> None:
+    def _charge(self, gaps: list[int], final: bool, busy: int | None) -> None:
         """Moves what was waited from the step to the data.
 
         The first call of a traced function prepares its graph before it fetches: it cannot have waited for
@@ -171,7 +177,7 @@ class Gaps:
             step = min(step, own)
             waited, prepared = own - step, 0
             if self.traced[index]:
-                waited = min(waited, busy)
+                waited = waited if busy is None else min(waited, busy)
                 usual_step = self.typical if self.typical is not None else own - waited
                 prepared = max(0, own - waited - usual_step)
             self.ledger.move(self.stations.step, self.stations.data, waited)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from types import ModuleType
 from typing import Any
@@ -31,6 +32,7 @@ def epoch_iterator() -> Any:
     return trainer_module().TorchEpochIterator
 
 
+@functools.cache
 def reading_waits() -> bool:
     """On a CPU the step is done when it returns; on a device reading the logs waits for it."""
     return device() != "cpu"
@@ -53,6 +55,7 @@ def hold(seams: Seams) -> None:
         seams.hold(module.TorchTrainer, f"make_{mode}_function", making, lambda *_: None)
 
 
+@functools.cache
 def device() -> str:
     """The kind of device that trains."""
     from keras.src.backend.torch.core import get_device
