@@ -218,3 +218,14 @@ if __name__ == "__main__":
     assert code == 0, err
     assert [path.name for path in tmp_path.glob("*.run")] == ["it.run"]
     assert report(tmp_path)["regions"][0]["workers"] == ["PyDataset: 2 worker processes"]
+
+
+def test_a_script_that_works_on_after_a_training_in_another_process_is_left_alone(tmp_path):
+    (tmp_path / "train.py").write_text(FIT)
+    launcher = (
+        "import subprocess, sys, time\nsubprocess.run([sys.executable, 'train.py'])\ntime.sleep(13)\nprint('end')"
+    )
+    (tmp_path / "launcher.py").write_text(launcher)
+    code, out, err = run(tmp_path, FITSCOPE, "run", "-o", "it.run", "launcher.py")
+    assert (code, out) == (0, "end\n"), err
+    assert report(tmp_path)["regions"][0]["call"] == "fit"

@@ -107,3 +107,47 @@ assert [r.call for r in shell.user_ns["run"].account.regions] == ["fit"]
 """
     )
     assert "100 %" in run(tmp_path, script, "jax")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_mistake_of_ours_does_not_reach_the_training(tmp_path, backend):
+    script = (
+        TRAIN
+        + """
+import fitscope
+from fitscope.observe import contention
+def broken(self):
+    raise RuntimeError("our mistake")
+contention.Contention.settle = broken
+with fitscope.profile() as run:
+    history = model.fit(x, y, epochs=2, verbose=0)
+assert len(history.history["loss"]) == 2
+assert "our mistake" in run.account.notes[0]
+print("done")
+"""
+    )
+    assert run(tmp_path, script, backend) == "done\n"
+
+
+def test_a_fit_that_fails_under_the_callback_leaves_nothing_behind(tmp_path):
+    script = (
+        TRAIN
+        + LEFT
+        + """
+import fitscope, gc
+from fitscope.observe.recorder import recorder
+before = originals()
+class Breaks(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        raise ValueError("on purpose")
+try:
+    model.fit(x, y, verbose=0, callbacks=[fitscope.Profiler(show=False), Breaks()])
+except ValueError:
+    pass
+gc.collect()
+assert originals() == before
+assert not recorder.ledgers
+print("done")
+"""
+    )
+    assert run(tmp_path, script, "jax") == "done\n"
