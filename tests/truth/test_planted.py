@@ -1,4 +1,8 @@
-"""Planted causes land in their own part: within 5 % of what was planted and exposed, or 2 points of the wall time."""
+"""Planted causes land in their own part: within 5 % of what was planted and exposed, or 2 points of the wall time.
+
+Two trainings differ by more than that now and then with nothing changed between them, so a case that comes out
+wrong is measured again, alone. Wrong books are wrong every time; a busy machine is not.
+"""
 
 import itertools
 import json
@@ -21,19 +25,23 @@ def case_names():
     return [line[4:-3] for before, line in itertools.pairwise(lines) if before == "@case"]
 
 
+def measured(backend, folder, *names):
+    """What was planted and what fitscope saw in the cases of these names, or in all of them."""
+    environment = {**os.environ, "KERAS_BACKEND": backend}
+    command = [sys.executable, str(HERE / "planted.py"), "truth.json", *names]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads((folder / "truth.json").read_text())
+
+
 @pytest.fixture(scope="session")
 def truths(tmp_path_factory):
-    """What was planted and what fitscope saw, each backend's program run once."""
+    """Each backend's cases, all measured once in one program."""
     known = {}
 
     def truth(backend):
         if backend not in known:
-            folder = tmp_path_factory.mktemp(backend)
-            environment = {**os.environ, "KERAS_BACKEND": backend}
-            command = [sys.executable, str(HERE / "planted.py"), "truth.json"]
-            done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900)
-            assert done.returncode == 0, done.stderr[-4000:]
-            known[backend] = json.loads((folder / "truth.json").read_text())
+            known[backend] = measured(backend, tmp_path_factory.mktemp(backend))
         return known[backend]
 
     return truth
@@ -54,10 +62,25 @@ def close_enough(seen, planted, wall):
 
 @pytest.mark.parametrize("name", case_names())
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_planted_cause_lands_in_its_own_part(truths, backend, name):
+def test_a_planted_cause_lands_in_its_own_part(truths, tmp_path, backend, name):
     case = truths(backend)[name]
     if "skip" in case:
         pytest.skip(case["skip"])
+    until_true(lambda case: check(case, backend, name), case, lambda: measured(backend, tmp_path, name)[name])
+
+
+def until_true(check, found, again):
+    """Checks what was found, and what is found again where that came out wrong, three times in all."""
+    for _ in range(2):
+        try:
+            return check(found)
+        except AssertionError as wrong:
+            print("measured again:", wrong)
+            found = again()
+    return check(found)
+
+
+def check(case, backend, name):
     accounts = [case["account"]] if "account" in case else case.get("input", case.get("validation"))
     for account in accounts:
         assert account["notes"] == []
@@ -99,13 +122,18 @@ def test_a_planted_cause_lands_in_its_own_part(truths, backend, name):
 
 
 def test_input_and_callbacks_are_told_apart_under_a_strategy(tmp_path):
-    command = [sys.executable, str(HERE / "mirrored.py"), "truth.json"]
-    environment = {**os.environ, "KERAS_BACKEND": "tensorflow"}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-4000:]
-    found = json.loads((tmp_path / "truth.json").read_text())
-    fast, slow = found["fast"], found["slow"]
-    wall = slow["wall_seconds"]
-    assert close_enough(seconds(slow, "callback", "Pauses.on_train_batch_end"), found["callback"], wall)
-    grown = sum((r["wall_seconds"] - seconds(r, "epoch")) * sign for r, sign in ((slow, 1), (fast, -1)))
-    assert close_enough(seconds(slow, "data") - seconds(fast, "data"), grown, wall)
+    def found():
+        command = [sys.executable, str(HERE / "mirrored.py"), "truth.json"]
+        environment = {**os.environ, "KERAS_BACKEND": "tensorflow"}
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr[-4000:]
+        return json.loads((tmp_path / "truth.json").read_text())
+
+    def check(found):
+        fast, slow = found["fast"], found["slow"]
+        wall = slow["wall_seconds"]
+        assert close_enough(seconds(slow, "callback", "Pauses.on_train_batch_end"), found["callback"], wall)
+        grown = sum((r["wall_seconds"] - seconds(r, "epoch")) * sign for r, sign in ((slow, 1), (fast, -1)))
+        assert close_enough(seconds(slow, "data") - seconds(fast, "data"), grown, wall)
+
+    until_true(check, found(), found)
