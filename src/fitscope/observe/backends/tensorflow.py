@@ -54,9 +54,10 @@ def waits(ledger: Ledger, call: Call, iterator: Any) -> Waits | None:
     known = call.waits
     if isinstance(known, Gaps) and known.iterator() is iterator:
         return known
-    if not hasattr(iterator, "_iterator_resource") or not tfdata.autotunes(iterator):
+    by_keras = ledger.tree.nodes[call.stations.data].name == "arrays"
+    if not hasattr(iterator, "_iterator_resource") or not (by_keras or tfdata.autotunes(iterator)):
         return Timers(ledger, call)
-    return Gaps(ledger, call, iterator)
+    return Gaps(ledger, call, iterator, by_keras=by_keras)
 
 
 def hold(seams: Seams) -> None:
@@ -90,13 +91,14 @@ class Gaps:
     known here, so the former is, and the rest of the step call was the wait.
     """
 
-    def __init__(self, ledger: Ledger, call: Call, iterator: Any) -> None:
+    def __init__(self, ledger: Ledger, call: Call, iterator: Any, *, by_keras: bool) -> None:
         self.ledger = ledger
         self.stations = call.stations
         self.iterator = weakref.ref(iterator)
         self.each = call.each
         self.limit = max(2, (MOST_GAPS - 1) // self.each)
-        self.stages = tfdata.Stages(call.top.root, iterator) if call.region is not None else None
+        mine = call.region is not None and not by_keras  # the stages that Keras makes of arrays are nobody's code
+        self.stages = tfdata.Stages(call.top.root, iterator) if mine else None
         self.begun: list[int] = []
         self.own: list[int] = []
         self.ended_at: list[int] = []
