@@ -139,15 +139,6 @@ class Syntax:
         """The names of what is called on a line, as `called` gives them."""
         return tuple(self.called(call) for call in self._calls_by_line.get(number, ()))
 
-    def function_at(self, number: int) -> Function | None:
-        """The innermost function that a line stands in."""
-        inside = [
-            function
-            for function in self.functions
-            if not isinstance(function, ast.Lambda) and function.lineno <= number <= (function.end_lineno or 0)
-        ]
-        return max(inside, key=lambda function: function.lineno, default=None)
-
     def statement_at(self, number: int) -> tuple[int, int]:
         """The first and the last line of the statement that a line belongs to; of a block only its head."""
         found = (number, number)
@@ -357,10 +348,6 @@ class Syntax:
         """The calls that a function makes itself."""
         return (node for node in self.own(function) if isinstance(node, ast.Call))
 
-    def names_in(self, node: ast.AST) -> set[str]:
-        """The names that an expression reads."""
-        return {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
-
     def function(self, node: ast.AST | None, depth: int = 4) -> Function | None:
         """The function of the script that an expression stands for: a name, a lambda, a method, a partial."""
         if node is None or depth == 0:
@@ -414,7 +401,7 @@ class Syntax:
                     return True
             elif isinstance(base, ast.Name) and depth:
                 parent = self.local_class(base)
-                if parent is not None and parent is not node and self.derives(parent, bases, depth - 1):
+                if parent is not None and self.derives(parent, bases, depth - 1):
                     return True
         return False
 
@@ -426,13 +413,13 @@ class Syntax:
                     return binding.node
         return None
 
-    def methods(self, node: ast.ClassDef) -> dict[str, Function]:
+    def methods(self, node: ast.ClassDef, depth: int = 5) -> dict[str, Function]:
         """The methods that a class defines, those of its parents in the script included."""
         found: dict[str, Function] = {}
-        for base in node.bases:
+        for base in node.bases if depth else ():
             parent = self.local_class(base)
-            if parent is not None and parent is not node:
-                found.update(self.methods(parent))
+            if parent is not None:
+                found.update(self.methods(parent, depth - 1))
         found.update(
             (item.name, item) for item in node.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)
         )
@@ -478,19 +465,6 @@ class Syntax:
             if not (isinstance(parent, ast.Call) and parent.func is node) and self.function(node) is function:
                 return True
         return False
-
-    def reach(self, function: Function, depth: int = 3) -> list[Function]:
-        """A function and those of the script that it calls."""
-        found, level = [function], [function]
-        for _ in range(depth):
-            level = [
-                inner
-                for outer in level
-                for call in self.own_calls(outer)
-                if (inner := self.function(call.func)) is not None and inner not in found
-            ]
-            found += level
-        return found
 
     def reached(self, function: Function, depth: int = 2, guarded: bool = False) -> Iterator[Reached]:
         """The calls that a function makes, itself and through functions of the script."""
