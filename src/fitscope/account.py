@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
+from typing import Any
 
 from fitscope.model import (
     Account,
     Compile,
+    Inside,
     Line,
     MachineSample,
     Node,
@@ -20,6 +22,7 @@ from fitscope.model import (
     Stage,
     StepSeconds,
     Use,
+    Waits,
     Where,
 )
 
@@ -45,7 +48,7 @@ class _Key:
 class _Sum:
     seconds: float = 0.0
     count: int = 0
-    samples: dict[tuple[Where, str], int] = field(default_factory=lambda: defaultdict(int))
+    samples: list[Sampled] = field(default_factory=list)
     inner: dict[_Key, _Sum] = field(default_factory=dict)
 
 
@@ -98,7 +101,7 @@ def _region(
         own = inner is None or inner == key
         total.count += node.count if own else 0
         for sample in samples.get(node.id, ()):
-            total.samples[sample.where, sample.function] += sample.samples
+            total.samples.append(sample)
         if inner is not None and not own:
             part = total.inner.setdefault(inner, _Sum())
             part.seconds += node.seconds
@@ -122,11 +125,14 @@ def _region(
         parts=tuple(parts),
         stages=_stages(run, roots),
         compiles=_compiles(run, inside),
+        inside=_called_back(run, inside),
+        first_waits=_first_waits(run, roots),
         forced_sync=_facts(run, "forced-sync", inside, "callback"),
-        threads=_lines({(s.where, s.function): s.samples for s in beside}),
+        threads=_lines(beside),
         workers=tuple(dict.fromkeys(_workers(run, inside))),
         notes=tuple(_region_notes(run, inside)),
         durations=durations,
+        roots=tuple(roots),
     )
 
 
@@ -195,9 +201,15 @@ def _part(key: _Key, total: _Sum, wall: float) -> Part:
     )
 
 
-def _lines(samples: dict[tuple[Where, str], int]) -> tuple[Line, ...]:
-    total = sum(samples.values())
-    lines = [Line(where, function, n, n / total) for (where, function), n in samples.items()]
+def _lines(samples: list[Sampled]) -> tuple[Line, ...]:
+    total = sum(sample.samples for sample in samples)
+    by_line: dict[tuple[Where, str], Counter[str]] = defaultdict(Counter)
+    for sample in samples:
+        by_line[sample.where, sample.function][sample.doing] += sample.samples
+    lines = [
+        Line(where, function, doing.total(), doing.total() / total, doing.most_common(1)[0][0])
+        for (where, function), doing in by_line.items()
+    ]
     return tuple(sorted(lines, key=lambda line: -line.samples)[:MOST_LINES])
 
 
@@ -221,15 +233,25 @@ def _stages(run: Run, roots: list[int]) -> tuple[Stage, ...]:
 
 
 def _compiles(run: Run, inside: set[int]) -> tuple[Compile, ...]:
-    found: dict[tuple[str, str, str], Compile] = {}
+    found: dict[tuple[Any, ...], Compile] = {}
     for root in inside:
         for item in run.compiles.get(root, ()):
-            key = (item.function, item.cause, item.detail)
+            key = (item.function, item.cause, item.detail, item.where)
             if key in found:
                 earlier = found[key]
                 item = replace(item, count=item.count + earlier.count, seconds=item.seconds + earlier.seconds)
             found[key] = item
     return tuple(sorted(found.values(), key=lambda item: -item.seconds))
+
+
+def _called_back(run: Run, inside: set[int]) -> tuple[Inside, ...]:
+    found = [item for root in inside for item in run.inside.get(root, ())]
+    return tuple(sorted(found, key=lambda item: -item.seconds))
+
+
+def _first_waits(run: Run, roots: list[int]) -> Waits:
+    found = [run.first_waits[root] for root in roots if root in run.first_waits]
+    return Waits(sum(each.seconds for each in found), sum(each.count for each in found))
 
 
 def _facts(run: Run, kind: str, inside: set[int], field_name: str) -> tuple[str, ...]:

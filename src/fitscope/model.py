@@ -71,6 +71,8 @@ class Stage:
     parallelism: int
     elements_per_batch: float | None = None
     buffered: float | None = None
+    working: float | None = None
+    """Of a Python function: the share of its time in which it held a processor."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,17 @@ class Compile:
     detail: str
     count: int
     seconds: float
+    where: Where | None = None
+
+
+@dataclass(frozen=True)
+class Inside:
+    """A Python function of the user's that the compiled step calls back."""
+
+    name: str
+    where: Where | None
+    seconds: float
+    count: int
 
 
 @dataclass(frozen=True)
@@ -92,6 +105,8 @@ class Line:
     function: str
     samples: int
     share: float
+    doing: str = ""
+    """What most of these looks found it doing in a library: network, files, a Keras layer …"""
 
 
 @dataclass(frozen=True)
@@ -102,6 +117,7 @@ class Sampled:
     where: Where
     function: str
     samples: int
+    doing: str = ""
 
 
 @dataclass(frozen=True)
@@ -137,6 +153,8 @@ class Run:
     called: dict[int, Called]
     stages: dict[int, tuple[Stage, ...]]
     compiles: dict[int, tuple[Compile, ...]]
+    inside: dict[int, tuple[Inside, ...]]
+    first_waits: dict[int, Waits]
     sampled: tuple[Sampled, ...]
     beside: dict[str, float]
     own: dict[str, float]
@@ -162,6 +180,14 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Waits:
+    """How long the training waited for some of its batches, and for how many."""
+
+    seconds: float = 0.0
+    count: int = 0
+
+
+@dataclass(frozen=True)
 class StepSeconds:
     """The time from the end of one step to the end of the next."""
 
@@ -183,11 +209,16 @@ class Region:
     parts: tuple[Part, ...]
     stages: tuple[Stage, ...]
     compiles: tuple[Compile, ...]
+    inside: tuple[Inside, ...]
+    first_waits: Waits
+    """The wait for the first batch of each epoch."""
     forced_sync: tuple[str, ...]
     threads: tuple[Line, ...]
     workers: tuple[str, ...]
     notes: tuple[str, ...]
     durations: tuple[float, ...] = field(repr=False, default=())
+    roots: tuple[int, ...] = ()
+    """The nodes of the run that this region is made of: facts are joined by them."""
 
 
 @dataclass(frozen=True)
@@ -215,3 +246,46 @@ class Account:
     overhead_share: float
     notes: tuple[str, ...]
     use: Use | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One number of this run that a finding rests on; the unit is share, seconds, count, times or bytes."""
+
+    what: str
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Speedup:
+    """How many times faster the whole training is, as an interval."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A cause of slow training: measured in a run, or read from the source alone (then without evidence)."""
+
+    code: str
+    name: str
+    family: str
+    says: str
+    where: Where | None
+    evidence: tuple[Evidence, ...]
+    estimated: Speedup | None
+    remedy: str
+    fixable: bool = False
+    verified: Speedup | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that is said of a run: where the time went, what is wrong, and what makes that uncertain."""
+
+    run: Run
+    account: Account
+    findings: tuple[Finding, ...] = ()
+    doubts: tuple[str, ...] = ()

@@ -18,7 +18,8 @@ from rich.console import Console
 
 from fitscope import machine, store
 from fitscope.account import account
-from fitscope.model import Account, FitscopeError, Run
+from fitscope.diagnose import diagnose
+from fitscope.model import Account, Finding, FitscopeError, Report, Run
 from fitscope.observe import calibrate, start
 from fitscope.observe.observer import observer
 from fitscope.observe.recorder import recorder
@@ -88,25 +89,30 @@ class Profile:
         """Where the time went."""
         return account(self.run)
 
+    @cached_property
+    def report(self) -> Report:
+        """All that is said of it."""
+        return diagnose(self.run, self.account)
+
     @property
-    def findings(self) -> list[Any]:
+    def findings(self) -> tuple[Finding, ...]:
         """What is wrong, dearest first."""
-        return []
+        return self.report.findings
 
     def show(self) -> None:
         """Prints the report to stderr."""
-        to_terminal.to_terminal(self.run, self.account, to_terminal.console())
+        to_terminal.to_terminal(self.report, to_terminal.console())
 
     def to_json(self) -> str:
         """The report as JSON."""
-        return to_json.to_json(self.run, self.account)
+        return to_json.to_json(self.report)
 
     def __str__(self) -> str:
         if self._open:
             return f"a recording that is going on, to {self.path}"
         text = StringIO()
         out = Console(file=text, width=to_terminal.WIDTH, no_color=True, color_system=None, highlight=False)
-        to_terminal.to_terminal(self.run, self.account, out)
+        to_terminal.to_terminal(self.report, out)
         return text.getvalue()
 
     def __repr__(self) -> str:

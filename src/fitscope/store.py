@@ -17,11 +17,13 @@ from fitscope.model import (
     Called,
     Compile,
     FitscopeError,
+    Inside,
     MachineSample,
     Node,
     Run,
     Sampled,
     Stage,
+    Waits,
     Where,
 )
 
@@ -188,10 +190,12 @@ class _Reader:
             called=self._called(),
             stages=self._stages(),
             compiles=self._compiles(),
+            inside=self._inside(),
+            first_waits={root: Waits(spent / 1e9, count) for (root,), (spent, count) in self._table("first_waits")},
             sampled=self._sampled(),
             beside={key[0]: row[0] / 1e9 for key, row in self._table("beside")},
             own={key[0]: row[0] / 1e9 for key, row in self._table("own")},
-            facts=tuple(self.facts),
+            facts=tuple(self._placed(fact) for fact in self.facts),
             unseparated=frozenset(key[0] for key, _ in self._table("unseparated")),
             samples=tuple(self.samples),
             path=str(self.path),
@@ -209,6 +213,17 @@ class _Reader:
         if path.is_absolute() and self.cwd and path.is_relative_to(self.cwd):
             file = str(path.relative_to(self.cwd))
         return Where(file, int(line or 0))
+
+    def _placed(self, fact: dict[str, Any]) -> dict[str, Any]:
+        """A fact with its place in the code, and those of what it holds, as `where`."""
+        placed = dict(fact)
+        if "file" in fact:
+            placed["where"] = self._where(fact["file"], fact.get("line"))
+        if isinstance(fact.get("stages"), list):
+            placed["stages"] = [
+                {**stage, "where": self._where(stage.get("file"), stage.get("line"))} for stage in fact["stages"]
+            ]
+        return placed
 
     def _nodes(self) -> dict[int, Node]:
         rows = self.rows.get("node", {})
@@ -229,7 +244,7 @@ class _Reader:
     def _stages(self) -> dict[int, tuple[Stage, ...]]:
         stages: dict[int, list[Stage]] = {}
         for (root, name, file, line), row in self._table("stage"):
-            busy, elements, batches, parallelism, buffered, reads = row
+            busy, elements, batches, parallelism, buffered, reads, worked = row
             batches = batches or self.rows.get("region", {}).get(root, [0, 0, 0])[1]
             stages.setdefault(root, []).append(
                 Stage(
@@ -239,6 +254,7 @@ class _Reader:
                     parallelism=round(parallelism / reads) if reads else 1,
                     elements_per_batch=elements / batches if batches else None,
                     buffered=buffered / reads if reads else None,
+                    working=worked / busy if worked and busy else None,
                 )
             )
         return {
@@ -248,14 +264,21 @@ class _Reader:
 
     def _compiles(self) -> dict[int, tuple[Compile, ...]]:
         compiles: dict[int, list[Compile]] = {}
-        for (root, function, cause, detail), (count, spent) in self._table("compile"):
-            compiles.setdefault(root, []).append(Compile(function, cause, detail, count, spent / 1e9))
+        for (root, function, cause, detail, file, line), (count, spent) in self._table("compile"):
+            where = self._where(file, line)
+            compiles.setdefault(root, []).append(Compile(function, cause, detail, count, spent / 1e9, where))
         return {root: tuple(sorted(found, key=lambda item: -item.seconds)) for root, found in compiles.items()}
+
+    def _inside(self) -> dict[int, tuple[Inside, ...]]:
+        found: dict[int, list[Inside]] = {}
+        for (root, name, file, line), (spent, count) in self._table("inside"):
+            found.setdefault(root, []).append(Inside(name, self._where(file, line), spent / 1e9, count))
+        return {root: tuple(sorted(each, key=lambda item: -item.seconds)) for root, each in found.items()}
 
     def _sampled(self) -> tuple[Sampled, ...]:
         found = []
-        for (node, file, line, function), (samples,) in self._table("lines"):
+        for (node, file, line, function, doing), (samples,) in self._table("lines"):
             where = self._where(file, line)
             if where is not None:
-                found.append(Sampled(node, where, function, samples))
+                found.append(Sampled(node, where, function, samples, doing))
         return tuple(found)

@@ -33,7 +33,7 @@ def test_a_later_sink_sees_only_what_happened_after_it(recording, clock, tmp_pat
     first, second = sink(tmp_path / "first.run"), sink(tmp_path / "second.run")
     recording.add_sink(first)
     root = train(recording, clock, steps=5)
-    recording.compiles.row(root, "step", "first", "")[:] = [1, 10**9]
+    recording.compiles.row(root, "step", "first", "", None, None)[:] = [1, 10**9]
     recording.unseparated.row(root)[0] += 1
     recording.add_sink(second)
     train(recording, clock, steps=2)

@@ -1,9 +1,11 @@
+import gc
 import threading
 import types
 
 import pytest
 from made import LINE
 
+from fitscope.observe import sampler
 from fitscope.observe.sampler import Sampler
 from fitscope.observe.seams import Seams
 
@@ -73,7 +75,7 @@ def test_a_look_finds_the_users_line_below_the_node_that_owns_the_time(recording
 
     loss()
     first = loss.__code__.co_firstlineno + 1
-    assert counted(recording) == {(step, __file__, first + number, "loss"): 1 for number in range(3)}
+    assert counted(recording) == {(step, __file__, first + number, "loss", ""): 1 for number in range(3)}
 
 
 def test_a_library_that_trains_is_not_charged_to_the_line_that_called_it(recording, step, look):
@@ -101,7 +103,7 @@ def test_a_thread_that_works_beside_the_training_counts_for_the_region(recording
     beside(load)
     root = recording.tree.path(step)[0]
     look()
-    samples = {(node, function): number for (node, _, _, function), number in counted(recording).items()}
+    samples = {(node, function): number for (node, _, _, function, _), number in counted(recording).items()}
     assert samples[-root, "load"] == 1
 
 
@@ -126,3 +128,23 @@ def test_a_sampler_ends_when_it_is_stopped(recording):
     sampler.stop()
     sampler.stop()
     assert "fitscope-sampler" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_no_garbage_is_collected_while_the_stacks_are_fetched(monkeypatch):
+    collecting = []
+
+    def frames():
+        collecting.append(gc.isenabled())
+        return {}
+
+    monkeypatch.setattr(sampler.sys, "_current_frames", frames)
+    monkeypatch.setattr(sampler.sys, "version_info", (3, 11, 7))
+    sampler.current_frames()
+    assert collecting == [False]
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        sampler.current_frames()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -21,10 +21,13 @@ def record(recorder, clock, path):
     for steps in (2, 3):
         root = train(recorder, clock, steps=steps)
         step = recorder.tree.node(root, "step", "step")
-        recorder.stages.row(root, "Items.__getitem__", "/project/load.py", 3)[:] = [4 * 10**9, 20, 2, 6, 9, 3]
-        recorder.compiles.row(root, "step", "changed shape", "(8,) -> (9,)")[:] = [2, 3 * 10**9]
-        recorder.lines.row(step, "/project/loss.py", 12, "loss")[0] += steps
-        recorder.lines.row(-root, "/elsewhere/load.py", 5, "load")[0] += 1
+        recorder.stages.row(root, "Items.__getitem__", "/project/load.py", 3)[:] = [4 * 10**9, 20, 2, 6, 9, 3, 10**9]
+        recorder.compiles.row(root, "step", "changed shape", "(8,) -> (9,)", "/project/train.py", 7)[:] = [
+            2,
+            3 * 10**9,
+        ]
+        recorder.lines.row(step, "/project/loss.py", 12, "loss", "files")[0] += steps
+        recorder.lines.row(-root, "/elsewhere/load.py", 5, "load", "")[0] += 1
         recorder.beside.row("Waits")[:] = [5 * 10**9, 1]
         recorder.unseparated.row(root)[0] += 1
         recorder.own.row("sampling")[0] = 10**9
@@ -60,10 +63,10 @@ def test_what_was_recorded_is_what_is_read(recording, clock, tmp_path):
     assert (node["step"].parent, node["data"].parent, node["data"].name) == (root, root, "arrays")
     called = run.called[root]
     assert (called.calls, called.steps, called.epochs, called.durations) == (2, 5, 2, (3.0,) * 5)
-    assert run.stages == {root: (Stage("Items.__getitem__", Where("load.py", 3), 2.0, 2, 10.0, 3.0),)}
-    assert run.compiles == {root: (Compile("step", "changed shape", "(8,) -> (9,)", 2, 3.0),)}
+    assert run.stages == {root: (Stage("Items.__getitem__", Where("load.py", 3), 2.0, 2, 10.0, 3.0, 0.25),)}
+    assert run.compiles == {root: (Compile("step", "changed shape", "(8,) -> (9,)", 2, 3.0, Where("train.py", 7)),)}
     assert run.sampled == (
-        Sampled(step, Where("loss.py", 12), "loss", 5),
+        Sampled(step, Where("loss.py", 12), "loss", 5, "files"),
         Sampled(-root, Where("/elsewhere/load.py", 5), "load", 2),
     )
     assert (run.beside, run.own["sampling"]) == ({"Waits": 5.0}, 1.0)

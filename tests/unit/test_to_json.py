@@ -4,6 +4,7 @@ import pytest
 from made import Tree
 
 from fitscope.account import account
+from fitscope.diagnose import diagnose
 from fitscope.model import SCHEMA, Called, Compile, MachineSample, Sampled, Stage, Where
 from fitscope.report.to_json import to_json
 
@@ -16,7 +17,7 @@ def parsed(run):
     def refuse(constant):
         raise ValueError(f"{constant} is no JSON")
 
-    return json.loads(to_json(run, account(run)), parse_constant=refuse)
+    return json.loads(to_json(diagnose(run, account(run))), parse_constant=refuse)
 
 
 @pytest.fixture
@@ -67,7 +68,9 @@ def test_the_parts_of_a_region_are_all_there_and_add_up(training):
             "seconds": 6,
             "share": 0.75,
             "count": 3,
-            "lines": [{"where": {"file": "loss.py", "line": 2}, "function": "loss", "samples": 4, "share": 1}],
+            "lines": [
+                {"where": {"file": "loss.py", "line": 2}, "function": "loss", "samples": 4, "share": 1, "doing": ""}
+            ],
         },
         {
             "phase": "callback",
@@ -125,6 +128,6 @@ def test_a_region_without_steps_has_no_step_time():
 def test_any_file_name_can_be_written_and_read_again(name):
     tree = Tree()
     tree.add(tree.region(where=Where(name, 1)), "step", "step", 1)
-    text = to_json(run := tree.run(script=name), account(run))
+    text = to_json(diagnose(run := tree.run(script=name), account(run)))
     report = json.loads(text.encode().decode())
     assert (report["script"], report["regions"][0]["where"]["file"]) == (name, name)

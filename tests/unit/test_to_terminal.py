@@ -6,6 +6,7 @@ from made import Tree
 from rich.cells import cell_len
 
 from fitscope.account import account
+from fitscope.diagnose import diagnose
 from fitscope.model import Called, Compile, MachineSample, Sampled, Stage, Where
 from fitscope.report.to_terminal import console, to_terminal
 
@@ -14,7 +15,7 @@ LONG = "a_rather_long_name_of_a_folder/" * 6 + "train_the_model_with_all_its_opt
 
 def shown(run):
     stream = StringIO()
-    to_terminal(run, account(run), console(stream))
+    to_terminal(diagnose(run, account(run)), console(stream))
     return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
 
 
@@ -79,9 +80,9 @@ def test_a_terminal_gets_colors_unless_they_are_not_wanted(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     run = training()
     colored, plain = Terminal(), Terminal()
-    to_terminal(run, account(run), console(colored))
+    to_terminal(diagnose(run, account(run)), console(colored))
     monkeypatch.setenv("NO_COLOR", "1")
-    to_terminal(run, account(run), console(plain))
+    to_terminal(diagnose(run, account(run)), console(plain))
     assert "\x1b[" in colored.getvalue()
     assert "\x1b" not in plain.getvalue()
 

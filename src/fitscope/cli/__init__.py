@@ -12,6 +12,8 @@ from fitscope.model import FitscopeError
 COMMANDS = {
     "run": "Record an unmodified script and say where its training time went.",
     "show": "Show a recorded run.",
+    "lint": "Find causes that the source alone shows.",
+    "explain": "Explain a cause: what it is, how it is seen, what to change.",
     "list": "List the recorded runs.",
     "demo": "Record a bundled slow example.",
 }

@@ -11,6 +11,7 @@ import click
 
 from fitscope import store
 from fitscope.account import account
+from fitscope.diagnose import diagnose
 from fitscope.model import FitscopeError
 from fitscope.report.to_terminal import console, to_terminal
 from fitscope.supervise import Finished, pass_on, supervise
@@ -75,7 +76,7 @@ def show_finished(finished: Finished) -> None:
     try:
         run = store.read(finished.path)
         out.print()
-        to_terminal(run, account(run), out)
+        to_terminal(diagnose(run, account(run)), out)
     except FitscopeError as error:
         click.echo(f"fitscope: {error}", err=True)
 

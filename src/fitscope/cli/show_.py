@@ -8,6 +8,7 @@ import click
 
 from fitscope import store
 from fitscope.account import account
+from fitscope.diagnose import diagnose
 from fitscope.report.to_json import to_json
 from fitscope.report.to_terminal import console, to_terminal
 
@@ -19,6 +20,6 @@ def command(run: Path | None, as_json: bool) -> None:
     """Show a recorded run: the last one if none is named."""
     found = store.read(store.find(run) if run is not None else store.latest())
     if as_json:
-        click.echo(to_json(found, account(found)))
+        click.echo(to_json(diagnose(found, account(found))))
     else:
-        to_terminal(found, account(found), console())
+        to_terminal(diagnose(found, account(found)), console())

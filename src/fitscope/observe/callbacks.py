@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from threading import get_ident
 from typing import Any
 
+from fitscope.observe import settings
 from fitscope.observe.calls import Call, Stations
 from fitscope.observe.ledger import Ledger, clock
 from fitscope.observe.recorder import recorder
@@ -103,7 +104,7 @@ def forces_sync(callbacks: list[Any], mode: str) -> list[str]:
     ]
 
 
-def hold(seams: Seams, *, reading_waits: Callable[[], bool], can_be_async: bool) -> None:
+def hold(seams: Seams, *, reading_waits: Callable[[], bool], can_be_async: bool, device: Callable[[], str]) -> None:
     """Holds Keras' list of callbacks; `reading_waits`: reading the logs waits for the device."""
     from keras.src.callbacks.callback_list import CallbackList
 
@@ -120,7 +121,7 @@ def hold(seams: Seams, *, reading_waits: Callable[[], bool], can_be_async: bool)
     for mode in MODES:
         begin, end = f"on_{mode}_batch_begin", f"on_{mode}_batch_end"
         seams.replace(CallbackList, begin, _batch_begin(getattr(CallbackList, begin), begin))
-        ends = _batch_end(getattr(CallbackList, end), mode, reading_waits, can_be_async)
+        ends = _batch_end(getattr(CallbackList, end), mode, reading_waits, can_be_async, device)
         seams.replace(CallbackList, end, ends)
 
     def flushing(ledger: Ledger, callbacks: Any, args: Any, kwargs: Any) -> Any:
@@ -209,7 +210,9 @@ def _batch_begin(original: Any, hook: str) -> Any:
     return on_batch_begin
 
 
-def _batch_end(original: Any, mode: str, reading_waits: Callable[[], bool], can_be_async: bool) -> Any:
+def _batch_end(
+    original: Any, mode: str, reading_waits: Callable[[], bool], can_be_async: bool, device: Callable[[], str]
+) -> Any:
     ledgers = recorder.ledgers
     hook, flag = f"on_{mode}_batch_end", f"_async_{mode}"
 
@@ -244,15 +247,27 @@ def _batch_end(original: Any, mode: str, reading_waits: Callable[[], bool], can_
             region.steps += call.each
             region.durations.append((now - call.step_began) // call.each)
         call.step_began = now
-        if call.executions % SETTLE_EVERY == 0 and call.contention is not None:
+        if call.executions % SETTLE_EVERY <= 1:
             try:
-                call.contention.settle()
+                _now_and_then(ledger, call, self.callbacks, device)
             except Exception as error:
                 recorder.fail(error)
         if recorder.stopped:
             stop(call, self)
 
     return on_batch_end
+
+
+def _now_and_then(ledger: Ledger, call: Call, callbacks: list[Any], device: Callable[[], str]) -> None:
+    """After the first step of an epoch and after every hundredth."""
+    if call.executions == 1:
+        if call.region is not None:
+            node = ledger.node
+            ledger.enter(call.stations.own)
+            settings.note(call.root, call.model, device(), callbacks, call.batch_size)
+            ledger.back(node)
+    elif call.contention is not None:
+        call.contention.settle()
 
 
 def _note_forced_sync(call: Call, callbacks: list[Any], mode: str) -> None:

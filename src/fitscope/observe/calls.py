@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from fitscope.observe.ledger import Ledger, Place, Tree
-from fitscope.observe.recorder import Region
+from fitscope.observe.recorder import Region, recorder
 
 
 class Stations:
@@ -79,6 +79,13 @@ class Stations:
         return found
 
 
+def note_first(root: int, nanoseconds: int) -> None:
+    """The first batch of an epoch was waited for so long."""
+    row = recorder.first_waits.row(root)
+    row[0] += nanoseconds
+    row[1] += 1
+
+
 class Waits(Protocol):
     """Finds the wait for data inside step calls that fetch their own batch."""
 
@@ -97,6 +104,7 @@ class Call:
 
     __slots__ = (
         "batch",
+        "batch_size",
         "begun",
         "close",
         "contention",
@@ -135,6 +143,7 @@ class Call:
         self.waits: Waits | None = None
         self.batch: Any = None
         """The batch of the running step, where it is at hand: it shows why a step is compiled again."""
+        self.batch_size: int | None = None
         self.each = max(1, getattr(model, "steps_per_execution", 1) or 1)
         self.executions = 0
         self.contention: Any = None

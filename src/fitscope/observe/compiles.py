@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fitscope.observe.ledger import Place
 from fitscope.observe.recorder import recorder
 
 _examples: dict[tuple[int, str, str], str] = {}
@@ -20,7 +21,7 @@ def shapes(batch: Any) -> Any:
     return getattr(batch, "shape", None)
 
 
-def note(owner: Any, function: str, nanoseconds: int) -> None:
+def note(owner: Any, function: str, nanoseconds: int, where: Place | None = None) -> None:
     """A function was compiled in a call or a loop: counts it under the cause that its batch shows."""
     signature, model = shapes(getattr(owner, "batch", None)), id(getattr(owner, "model", None))
     before = _last.get((owner.root, function))
@@ -33,13 +34,13 @@ def note(owner: Any, function: str, nanoseconds: int) -> None:
         cause, detail = "new function", "the model was built or compiled anew"
     else:
         cause, detail = "another argument", ""
-    count(owner.root, function, cause, detail, nanoseconds)
+    count(owner.root, function, cause, detail, nanoseconds, where)
 
 
-def count(root: int, function: str, cause: str, detail: str, nanoseconds: int) -> None:
-    """One more compilation of a function, for a cause."""
+def count(root: int, function: str, cause: str, detail: str, nanoseconds: int, where: Place | None = None) -> None:
+    """One more compilation of a function, for a cause, called from that line."""
     example = _examples.setdefault((root, function, cause), detail[:200])
-    row = recorder.compiles.row(root, function, cause, example)
+    row = recorder.compiles.row(root, function, cause, example, *(where or (None, None)))
     row[0] += 1
     row[1] += nanoseconds
 

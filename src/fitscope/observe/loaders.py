@@ -37,15 +37,15 @@ class Function:
         if not stack and get_ident() not in recorder.ledgers:
             recorder.loading.cpu += worked
             recorder.loading.wall += spent if self.fetches else 0
-        self.ran(spent)
+        self.ran(spent, worked)
 
     @property
     def fetches(self) -> bool:
         """Whether tf.data itself calls it, to make the next element."""
         return self.workers == 0
 
-    def ran(self, nanoseconds: int) -> None:
-        """It made something in that time."""
+    def ran(self, nanoseconds: int, worked: int) -> None:
+        """It made something in that time, and held a processor for a part of it."""
         root = training_root() if self.shown else None
         if root is None:
             return
@@ -56,6 +56,7 @@ class Function:
         row[2] += 0 if self.fetches else 1  # one element, of which a batch may need many
         row[3] += max(1, self.workers)
         row[5] += 1
+        row[6] += worked
 
 
 def training_root() -> int | None:

@@ -119,6 +119,13 @@ def _fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
     return ledger.outside if loop.host is not None else loop.stations.step, loop
 
 
+def reads_arrays() -> bool:
+    """Whether the call that is open now trains on arrays, whose pipeline Keras makes."""
+    ledger = recorder.ledgers.get(get_ident())
+    call: Any = ledger.call if ledger is not None else None
+    return call is not None and recorder.tree.nodes[call.stations.data].name == "arrays"
+
+
 def _fetched(ledger: Ledger, token: Any, error: BaseException | None) -> None:
     """The batch is there, or there are no more."""
     if token is None or recorder.ledgers.get(ledger.ident) is not ledger:
@@ -234,8 +241,15 @@ def _mark(args: tuple[Any, ...]) -> None:
         return
     loop.trains = True
     _training.add(loop.root)
-    recorder.fact("loop-trains", lasting=True, root=loop.root)
+    eager = not any(_is_traced(arg) for arg in args)
+    recorder.fact("loop-trains", lasting=True, root=loop.root, eager=eager)
     _stop_watching()
+
+
+def _is_traced(value: Any) -> bool:
+    """Whether a layer gets a placeholder: its call is being compiled, not run."""
+    kind = type(value).__name__
+    return kind in ("SymbolicTensor", "DynamicJaxprTracer") or "FakeTensor" in kind
 
 
 def _stop_watching() -> None:

@@ -86,12 +86,16 @@ class Recorder:
         self.tree = Tree()
         self.ledgers: dict[int, Ledger] = {}
         self.regions: dict[int, Region] = {}
-        self.stages = Table(6)
-        """(root, name, file, line) -> busy ns, elements, batches, parallelism, buffered elements, reads"""
+        self.stages = Table(7)
+        """(root, name, file, line) -> busy ns, elements, batches, parallelism, buffered elements, reads, CPU ns"""
         self.compiles = Table(2)
-        """(root, function, cause, detail) -> how often, ns"""
+        """(root, function, cause, detail, file, line) -> how often, ns"""
+        self.inside = Table(2)
+        """(root, name, file, line) -> ns and calls of Python functions that the compiled step calls back"""
+        self.first_waits = Table(2)
+        """(root,) -> ns that the first batch of an epoch was waited for, epochs"""
         self.lines = Table(1, MOST_LINES)
-        """(node or -root, file, line, function) -> samples; a negative id is a thread beside the training's"""
+        """(node or -root, file, line, function, doing) -> samples; a negative id is a thread beside the training's"""
         self.beside = Table(2)
         """(name,) -> ns and calls of callbacks that Keras ran in its pool threads"""
         self.unseparated = Table(1)

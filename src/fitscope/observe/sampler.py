@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
 import random
 import sys
@@ -66,7 +68,7 @@ class Sampler:
         tree = self._recorder.tree
         root = tree.path(next(iter(busy.values())).node)[0]
         me = threading.get_ident()
-        for ident, frame in sys._current_frames().items():
+        for ident, frame in current_frames().items():
             if ident == me:
                 continue
             ledger = busy.get(ident)
@@ -81,13 +83,68 @@ class Sampler:
                     self._recorder.lines.row(-root, *found)[0] += 1
         return True
 
-    def _user_line(self, frame: FrameType | None, *, within_training: bool) -> tuple[str, int, str] | None:
-        """The innermost line of the user's own code; on the training thread, inside the training call only."""
+    def _user_line(self, frame: FrameType | None, *, within_training: bool) -> tuple[str, int, str, str] | None:
+        """The innermost line of the user's own code; on the training thread, inside the training call only.
+
+        With it goes what the line was doing in the libraries it called, as far as their names tell.
+        """
+        doing = ""
         while frame is not None:
             code = frame.f_code
             if is_user(code.co_filename):
-                return code.co_filename, frame.f_lineno, code.co_name
+                return code.co_filename, frame.f_lineno, code.co_name, doing
             if within_training and code.co_filename == seams.__file__:
                 return None
+            doing = what_is_done(code.co_filename, code.co_name) or doing
             frame = frame.f_back
         return None
+
+
+def current_frames() -> dict[int, FrameType]:
+    """The innermost frame of every thread.
+
+    Before 3.12 Python may collect garbage in the middle of this, with a lock held: a destructor that lets go of
+    the interpreter (a tensor's) then meets a thread that ends, and both wait forever.
+    """
+    collecting = sys.version_info < (3, 12) and gc.isenabled()
+    if collecting:
+        gc.disable()
+    try:
+        return sys._current_frames()
+    finally:
+        if collecting:
+            gc.enable()
+
+
+@functools.lru_cache(maxsize=4096)
+def what_is_done(file: str, function: str) -> str:
+    """What a function of a library is for: network, files, a Keras layer … or nothing that tells."""
+    path = file.replace(os.sep, "/")
+    if "/keras/src/layers/" in path or (path.endswith("/keras/src/models/model.py") and function == "__call__"):
+        return "Keras layer"
+    return next((doing for part, doing in _DOING if part in path), "")
+
+
+_DOING = (
+    ("/socket.py", "network"),
+    ("/ssl.py", "network"),
+    ("/http/client.py", "network"),
+    ("/urllib/", "network"),
+    ("/urllib3/", "network"),
+    ("/requests/", "network"),
+    ("/httpx/", "network"),
+    ("/numpy/lib/_npyio", "files"),
+    ("/numpy/lib/npyio", "files"),
+    ("/numpy/lib/format", "files"),
+    ("/numpy/lib/_format", "files"),
+    ("/h5py/", "files"),
+    ("/zipfile", "files"),
+    ("/pickle.py", "files"),
+    ("/json/", "files"),
+    ("/csv.py", "files"),
+    ("/PIL/", "images"),
+    ("/matplotlib/", "plots"),
+    ("/logging/", "logging"),
+    ("/tensorboard/", "summaries"),
+    ("/summary_ops", "summaries"),
+)

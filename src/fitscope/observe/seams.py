@@ -153,6 +153,12 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
+def user_place(frame: FrameType | None) -> Place | None:
+    """The innermost line outside the machine learning stack."""
+    found = user_frame(frame)
+    return Place(found.f_code.co_filename, found.f_lineno) if found is not None else None
+
+
 def in_keras(frame: FrameType | None) -> bool:
     """Whether the innermost code outside fitscope and the data libraries is one of Keras' trainers."""
     while frame is not None and is_library(frame.f_code.co_filename):
@@ -164,8 +170,7 @@ def in_keras(frame: FrameType | None) -> bool:
 
 def caller() -> Place:
     """The line that called into Keras."""
-    frame = user_frame(sys._getframe(2))
-    return Place(frame.f_code.co_filename, frame.f_lineno) if frame is not None else Place("<unknown>", 0)
+    return user_place(sys._getframe(2)) or Place("<unknown>", 0)
 
 
 def place_of(function: Any) -> Place | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
 import weakref
+from threading import get_ident
 from types import FrameType
 from typing import Any
 
 from fitscope.observe import loaders, loops
-from fitscope.observe.ledger import Place
+from fitscope.observe.ledger import Place, clock
 from fitscope.observe.recorder import recorder
 from fitscope.observe.seams import Seams, is_library, is_user, place_of, user_frame
 
@@ -28,7 +30,17 @@ def hold(seams: Seams) -> None:
     original_next = iterator._next_internal
 
     def next_internal(self: Any) -> Any:
-        return by_hand(self) if context.executing_eagerly() else original_next(self)
+        if not context.executing_eagerly():
+            return original_next(self)
+        batch = by_hand(self)
+        reader = _readers.get(self)
+        if reader is None:
+            root = loaders.training_root()
+            if root is None or loops.reads_arrays():
+                return batch
+            reader = _readers[self] = _Reader(root, self)
+        reader.fetched()
+        return batch
 
     seams.replace(iterator, "_next_internal", next_internal)
 
@@ -44,22 +56,47 @@ def hold(seams: Seams) -> None:
     _hold_python_functions(seams)
 
 
+class _Reader:
+    """Reads now and then what the stages of a pipeline did whose batches Python code fetches."""
+
+    def __init__(self, root: int, iterator: Any) -> None:
+        self.stages = Stages(root, iterator)
+        self.iterator = weakref.ref(iterator)
+        self.batches = 0
+
+    def fetched(self) -> None:
+        """One more batch was fetched."""
+        self.batches += 1
+        if self.batches in LOOKS or self.batches % 100 == 0:
+            proto = model_of(self.iterator())
+            if proto is not None:
+                self.stages.read(proto, self.batches)
+
+
+LOOKS = (4, 16, 48)
+"""Batches after which the stages of a new pipeline are read: at the end of its data some are gone already."""
+
+_readers: weakref.WeakKeyDictionary[Any, _Reader] = weakref.WeakKeyDictionary()
+
+
 def _hold_python_functions(seams: Seams) -> None:
     """Times the Python functions of pipelines, which TensorFlow calls from threads of its own."""
     from tensorflow.python.ops import script_ops
 
     registry = script_ops.FuncRegistry
     insert, call = registry.insert, registry.__call__
-    functions: dict[Any, loaders.Function] = {}
+    functions: dict[Any, loaders.Function | _Inside] = {}
 
     def inserting(self: Any, function: Any) -> Any:
         token = insert(self, function)
+        inner = getattr(function, "_func", function)
+        where = place_of(inner)
+        name = getattr(inner, "__name__", type(inner).__name__)
+        user = where is not None and is_user(where.file)
         if _in_pipeline(sys._getframe(1)):
-            inner = getattr(function, "_func", function)
-            where = place_of(inner)
-            name = getattr(inner, "__name__", type(inner).__name__)
-            user = where is not None and is_user(where.file)
             functions[token] = loaders.Function(f"{name} (Python)", where if user else None, 0, shown=user)
+        elif user:
+            functions[token] = _Inside(name, where)
         return token
 
     def calling(self: Any, token: Any, device: Any, args: Any) -> Any:
@@ -71,6 +108,26 @@ def _hold_python_functions(seams: Seams) -> None:
 
     seams.replace(registry, "insert", inserting)
     seams.replace(registry, "__call__", calling)
+
+
+class _Inside:
+    """A Python function of the user's that a compiled step calls back."""
+
+    def __init__(self, name: str, where: Place | None) -> None:
+        self.name = name
+        self.where = where
+        self._began: dict[int, int] = {}
+
+    def __enter__(self) -> None:
+        self._began[get_ident()] = clock()
+
+    def __exit__(self, *_: object) -> None:
+        spent = clock() - self._began.pop(get_ident())
+        root = loaders.training_root()
+        if root is not None:
+            row = recorder.inside.row(root, self.name, *(self.where or (None, None)))
+            row[0] += spent
+            row[1] += 1
 
 
 def _in_pipeline(frame: FrameType | None) -> bool:
@@ -115,11 +172,15 @@ class Stages:
         self.dataset = weakref.ref(iterator._dataset) if getattr(iterator, "_dataset", None) is not None else None
         self._places: dict[str, tuple[str, Place | None]] | None = None
         self._seen: dict[int, tuple[int, int]] = {}
+        self._total = 0
 
-    def read(self, proto: Any, batches: int) -> None:
-        """Adds what the stages did since the last time."""
+    def read(self, proto: Any, total: int) -> None:
+        """Adds what the stages did since the last time; so many batches were fetched in all."""
+        batches, self._total = total - self._total, total
         if self._places is None:
-            chain = places(self.dataset() if self.dataset is not None else None)
+            dataset = self.dataset() if self.dataset is not None else None
+            chain = places(dataset)
+            recorder.fact("pipeline", root=self.root, stages=describe(dataset), **_options(dataset))
             self._places = {str(key): value for key, value in _join(proto, chain).items()}
         for key, node in proto.nodes.items():
             label, where = self._places.get(str(key), (node.name, None))
@@ -148,6 +209,74 @@ def places(dataset: Any) -> list[tuple[str, Place | None]]:
         chain.append((_kind(type(stage).__name__), _function_place(stage) or _made.get(stage)))
         pending += list(stage._inputs())
     return chain
+
+
+def describe(dataset: Any) -> list[dict[str, Any]]:
+    """What each stage of a dataset is, last first, as far as it shows without running it."""
+    found: list[dict[str, Any]] = []
+    pending = [dataset] if dataset is not None else []
+    while pending and len(found) < 100:
+        stage = pending.pop(0)
+        where = _function_place(stage) or _made.get(stage)
+        file, line = where or (None, None)
+        calls = getattr(stage, "_num_parallel_calls", None)
+        found.append(
+            {
+                "kind": _kind(type(stage).__name__),
+                "file": file,
+                "line": line,
+                "parallel": _number(calls) if calls is not None else None,
+                "size": _number(getattr(stage, "_buffer_size", getattr(stage, "_count", None))),
+                "bytes": _bytes(getattr(stage, "element_spec", None)),
+                **_nature(stage),
+            }
+        )
+        pending += list(stage._inputs())
+    return found
+
+
+def _number(value: Any) -> int | None:
+    try:
+        return int(value.numpy() if hasattr(value, "numpy") else value)
+    except (TypeError, ValueError, AttributeError, NotImplementedError):
+        return None
+
+
+def _bytes(spec: Any) -> int | None:
+    """Bytes of one element, an unknown first dimension left out; None where a size is unknown."""
+    tf = sys.modules["tensorflow"]
+    total = 0
+    for each in tf.nest.flatten(spec):
+        shape = getattr(each, "shape", None)
+        if shape is None or shape.rank is None or each.dtype == tf.string:
+            return None
+        sizes = shape.as_list()
+        if None in sizes[1:]:
+            return None
+        total += each.dtype.size * math.prod(size for size in sizes if size is not None)
+    return total
+
+
+def _nature(stage: Any) -> dict[str, bool]:
+    """Whether the function of a stage calls Python, or draws random numbers."""
+    function = getattr(getattr(stage, "_map_func", None), "function", None)
+    if function is None:
+        return {}
+    graph = function.graph.as_graph_def()
+    nodes = [*graph.node, *(node for inner in graph.library.function for node in inner.node_def)]
+    kinds = {node.op for node in nodes}
+    return {"python": any("PyFunc" in kind for kind in kinds), "random": any(_RANDOM.search(kind) for kind in kinds)}
+
+
+_RANDOM = re.compile(r"Random|Multinomial|RngRead|RngSkip|TruncatedNormal|SampleDistorted")
+
+
+def _options(dataset: Any) -> dict[str, Any]:
+    try:
+        options = dataset.options()
+        return {"inject_prefetch": options.experimental_optimization.inject_prefetch is not False}
+    except AttributeError:
+        return {}
 
 
 def _function_place(stage: Any) -> Place | None:

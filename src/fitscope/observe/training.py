@@ -10,9 +10,9 @@ from threading import get_ident
 from types import FrameType
 from typing import Any
 
-from fitscope.observe import callbacks, loops
+from fitscope.observe import callbacks, loops, settings
 from fitscope.observe.backends import Backend
-from fitscope.observe.calls import Call, Stations
+from fitscope.observe.calls import Call, Stations, note_first
 from fitscope.observe.contention import Contention
 from fitscope.observe.ledger import Ledger, Place
 from fitscope.observe.recorder import Region, recorder
@@ -46,8 +46,9 @@ def hold(seams: Seams, backend: Backend) -> None:
     """Holds everything that a training with this backend goes through."""
     trainer = backend.trainer()
     for kind in WHOLE + ON_BATCH:
-        seams.hold(trainer, kind, _beginning(kind), _ending(kind), anyone=True)
-    callbacks.hold(seams, reading_waits=backend.reading_waits, can_be_async=backend.name != "tensorflow")
+        seams.hold(trainer, kind, _beginning(kind), _ending(kind, backend), anyone=True)
+    can_be_async = backend.name != "tensorflow"
+    callbacks.hold(seams, reading_waits=backend.reading_waits, can_be_async=can_be_async, device=backend.device)
     _hold_epochs(seams, backend)
     _hold_saving(seams)
     _hold_garbage_collection(seams)
@@ -99,9 +100,13 @@ def _enter(ledger: Ledger, kind: str, root: int, region: Region | None, model: A
     return call
 
 
-def _ending(kind: str) -> Any:
+def _ending(kind: str, backend: Backend) -> Any:
     def ending(ledger: Ledger, call: Any, result: Any, error: BaseException | None) -> None:
         if isinstance(call, Call):
+            if call.region is not None and kind == "train_on_batch" and call.region.steps == 0:
+                settings.note(call.root, call.model, backend.device())
+            elif call.region is not None and kind == "fit" and call.region.calls <= 20:
+                settings.history(call.root, call.model)
             end(ledger, call)
             if recorder.stopped and call.outer is None and error is None:
                 raise callbacks.EnoughRecorded
@@ -227,6 +232,7 @@ def _enumerating(original: Any, backend: Backend) -> Any:
             return
         stations = call.stations
         stations.source(source_name(self))
+        call.batch_size = getattr(getattr(self, "data_adapter", None), "batch_size", None)
         fetches = backend.fetches_before_step
         node = ledger.node
         ledger.enter(stations.data if fetches else stations.open)
@@ -274,9 +280,11 @@ def _fetching(original: Any) -> Any:
                 return original(self)
             finally:
                 ledger.back(stations.setup)
-        ledger.enter(stations.data)
+        began = ledger.enter(stations.data)
         item = original(self)
-        ledger.back(stations.loop)
+        now = ledger.back(stations.loop)
+        if call.executions == 0 and call.region is not None:
+            note_first(call.root, now - began)
         return item
 
     return fetch

@@ -6,16 +6,17 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from fitscope.model import SCHEMA, Account, Line, Part, Region, Run, Stage, Where
+from fitscope.model import SCHEMA, Finding, Line, Part, Region, Report, Stage, Where
 
 
-def to_json(run: Run, account: Account) -> str:
+def to_json(report: Report) -> str:
     """The whole report."""
-    return json.dumps(report(run, account), indent=1)
+    return json.dumps(report_value(report), indent=1)
 
 
-def report(run: Run, account: Account) -> dict[str, Any]:
+def report_value(report: Report) -> dict[str, Any]:
     """The whole report as a value."""
+    run, account = report.run, report.account
     return {
         "schema": SCHEMA,
         "fitscope": run.version,
@@ -31,8 +32,14 @@ def report(run: Run, account: Account) -> dict[str, Any]:
         "overhead": {"seconds": account.overhead_seconds, "share": account.overhead_share},
         "notes": list(account.notes),
         "regions": [_region(region) for region in account.regions],
-        "findings": [],
+        "findings": [finding_value(finding) for finding in report.findings],
+        "doubts": list(report.doubts),
     }
+
+
+def finding_value(finding: Finding) -> dict[str, Any]:
+    """One finding as a value."""
+    return {**asdict(finding), "where": _where(finding.where)}
 
 
 def _region(region: Region) -> dict[str, Any]:
@@ -49,7 +56,9 @@ def _region(region: Region) -> dict[str, Any]:
         },
         "parts": [_part(part) for part in region.parts],
         "stages": [_stage(stage) for stage in region.stages],
-        "compiles": [vars(item) for item in region.compiles],
+        "compiles": [{**vars(item), "where": _where(item.where)} for item in region.compiles],
+        "inside": [{**vars(item), "where": _where(item.where)} for item in region.inside],
+        "first_waits": vars(region.first_waits),
         "forced_sync": list(region.forced_sync),
         "workers": list(region.workers),
         "threads": [_line(line) for line in region.threads],
@@ -83,6 +92,7 @@ def _line(line: Line) -> dict[str, Any]:
         "function": line.function,
         "samples": line.samples,
         "share": line.share,
+        "doing": line.doing,
     }
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fitscope import words
-from fitscope.model import Account, Line, Part, Region, Run, Stage
+from fitscope.model import Account, Finding, Line, Part, Region, Report, Run, Stage
 
 WIDTH = 80
 BAR = 14
@@ -58,8 +58,9 @@ def console(stream: TextIO | None = None) -> Console:
     )
 
 
-def to_terminal(run: Run, account: Account, out: Console) -> None:
+def to_terminal(report: Report, out: Console) -> None:
     """Prints the report."""
+    run, account = report.run, report.account
     out.print(_headline(run))
     for note in account.notes:
         out.print(Text(note, style="yellow"))
@@ -79,6 +80,9 @@ def to_terminal(run: Run, account: Account, out: Console) -> None:
             )
         )
     out.print()
+    if account.regions:
+        _findings(report, out)
+        out.print()
     _foot(run, account, out)
 
 
@@ -239,6 +243,38 @@ def _slowest(stage: Stage) -> str:
     parallel = f", {stage.parallelism} at once" if stage.parallelism > 1 else ", one at a time"
     seconds = words.seconds(stage.seconds_per_batch or 0.0)
     return f"Slowest in the input: {stage.name}{where}, {seconds} of work per batch{parallel}."
+
+
+def _findings(report: Report, out: Console) -> None:
+    """What is wrong, dearest first; or that nothing is."""
+    for number, finding in enumerate(report.findings, start=1):
+        title = Text(f"{number}. {finding.name}", style="bold").append(f"  {finding.code}", style="not bold dim")
+        if finding.where is not None:
+            title.append(f"  {words.place(finding.where)}", style="not bold")
+        out.print(title)
+        for label, text, style in _finding_lines(finding):
+            grid = Table.grid(padding=(0, 1))
+            grid.add_column(width=9, justify="right", style="dim")
+            grid.add_column(width=WIDTH - 10)
+            grid.add_row(label, Text(text, style=style))
+            out.print(grid)
+    if not report.findings and not report.doubts:
+        out.print(Text("Nothing found that is worth changing: no cause took 3 % of the training or more."))
+    for doubt in report.doubts:
+        out.print(Text(doubt, style="yellow"))
+
+
+def _finding_lines(finding: Finding) -> list[tuple[str, str, str]]:
+    found = [("", finding.says, "")]
+    if finding.evidence:
+        found.append(("measured", "; ".join(words.evidence(each) for each in finding.evidence), "dim"))
+    found.append(("change", finding.remedy, ""))
+    if finding.estimated is not None:
+        found.append(("estimated", words.speedup(finding.estimated), "green"))
+    if finding.verified is not None:
+        found.append(("verified", words.speedup(finding.verified), "green"))
+    found.append(("more", f"fitscope explain {finding.name}", "dim"))
+    return found
 
 
 def _foot(run: Run, account: Account, out: Console) -> None:

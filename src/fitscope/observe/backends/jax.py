@@ -8,11 +8,12 @@ from threading import get_ident
 from types import ModuleType
 from typing import Any
 
-from fitscope.observe.calls import Call, Waits
+from fitscope.observe import inner_loops
+from fitscope.observe.calls import Call, Waits, note_first
 from fitscope.observe.compiles import note
 from fitscope.observe.ledger import Ledger, clock
 from fitscope.observe.recorder import recorder
-from fitscope.observe.seams import Seams
+from fitscope.observe.seams import Seams, user_place
 
 name = "jax"
 fetches_before_step = False
@@ -70,6 +71,7 @@ def hold(seams: Seams) -> None:
             ledger.back(node)
 
     seams.hold(trainer_module(), "_distribute_data", copying, copied)
+    inner_loops.hold(seams, sys.modules["jax"].lax, ["map", "scan", "while_loop", "fori_loop"])
     _hear_compiler(seams)
 
 
@@ -84,6 +86,7 @@ class _Batches:
 
     def __init__(self, iterable: Any) -> None:
         self._iterator = iter(iterable)
+        self._first = True
 
     def __iter__(self) -> Any:
         return self
@@ -95,11 +98,16 @@ class _Batches:
             return next(self._iterator)
         node = ledger.node
         ledger.enter(call.stations.data if call.begun else call.stations.first_batch)
+        began = ledger.since
         try:
             call.batch = batch = next(self._iterator)
             return batch
         finally:
-            ledger.back(node)
+            now = ledger.back(node)
+            if self._first:
+                self._first = False
+                if call.begun and call.region is not None:
+                    note_first(call.root, now - began)
 
     def __getattr__(self, attribute: str) -> Any:
         return getattr(self._iterator, attribute)
@@ -138,7 +146,7 @@ def _hear_compiler(seams: Seams) -> None:
             ledger.move(ledger.node, owner.stations.compile(stage), alone)
             ledger.counts[owner.stations.compile(stage)] += 1
             if stage == "XLA":
-                note(owner, str(what.get("fun_name") or "a function"), alone)
+                note(owner, str(what.get("fun_name") or "a function"), alone, user_place(sys._getframe(1)))
         except Exception as error:
             recorder.fail(error)
 

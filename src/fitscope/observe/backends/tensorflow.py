@@ -10,12 +10,12 @@ from statistics import median
 from types import ModuleType
 from typing import Any
 
-from fitscope.observe import tfdata
-from fitscope.observe.calls import Call, Waits
+from fitscope.observe import inner_loops, tfdata
+from fitscope.observe.calls import Call, Waits, note_first
 from fitscope.observe.compiles import count
 from fitscope.observe.ledger import Ledger
 from fitscope.observe.recorder import recorder
-from fitscope.observe.seams import Seams
+from fitscope.observe.seams import Seams, user_place
 
 name = "tensorflow"
 fetches_before_step = False
@@ -66,6 +66,7 @@ def hold(seams: Seams) -> None:
     from tensorflow.python.eager.polymorphic_function import tracing_compilation
 
     seams.hold(tracing_compilation, "_create_concrete_function", _tracing, _traced)
+    inner_loops.hold(seams, sys.modules["tensorflow.python.ops.while_v2"], ["while_loop"])
     for owner in (input_lib.DistributedIteratorBase, sys.modules["tensorflow"].data.Iterator):
         for method in ("get_next", "get_next_as_optional"):
             for kind in (owner, *owner.__subclasses__()):
@@ -104,6 +105,8 @@ class Gaps:
         self.ended_at: list[int] = []
         self.traced: list[bool] = []
         self.typical: int | None = None
+        self._fetched = 0
+        self._charged = False
         self._busy = 0
         self._spent = 0
         self._traces = 0
@@ -117,10 +120,18 @@ class Gaps:
     def ended(self, now: int) -> None:
         """It has returned."""
         self.ended_at.append(now)
+        self._fetched += self.each
         self.own.append(self.ledger.spent[self.stations.step] - self._spent)
         self.traced.append(self.ledger.counts[self.stations.trace] != self._traces)
         if len(self.ended_at) >= self.limit:
             self._settle(final=False)
+        elif self.stages is not None and self._fetched in tfdata.LOOKS:
+            node = self.ledger.node
+            self.ledger.enter(self.stations.own)
+            proto = tfdata.model_of(self.iterator())
+            if proto is not None:
+                self.stages.read(proto, self._fetched)
+            self.ledger.back(node)
 
     def finish(self) -> None:
         """The input is at its end, or is left."""
@@ -136,7 +147,7 @@ class Gaps:
         proto = tfdata.model_of(iterator) if iterator is not None else None
         if proto is not None:
             if self.stages is not None:
-                self.stages.read(proto, len(self.ended_at) * self.each)
+                self.stages.read(proto, self._fetched)
             busy = tfdata.busy(proto)
             known = busy is not None and busy >= self._busy
             self._charge([gap * 1000 for gap in proto.gap_times], final, (busy or 0) - self._busy if known else None)
@@ -184,6 +195,10 @@ class Gaps:
                 prepared = max(0, own - waited - usual_step)
             self.ledger.move(self.stations.step, self.stations.data, waited)
             self.ledger.counts[self.stations.data] += each
+            if not self._charged:
+                self._charged = True
+                if not self.traced[index]:
+                    note_first(self.stations.root, waited)
             if prepared:
                 self.ledger.move(self.stations.step, self.stations.first_run, prepared)
                 self.ledger.counts[self.stations.first_run] += 1
@@ -304,20 +319,20 @@ def _tracing(ledger: Ledger, function_type: Any, args: Any, kwargs: Any) -> Any:
     outermost = ledger.tree.nodes[node].phase != "compile"
     ledger.enter(owner.stations.trace) if outermost else None
     options = args[2] if len(args) > 2 else kwargs.get("tracing_options")
-    return owner, node, outermost, ledger.since, options, function_type
+    return owner, node, outermost, ledger.since, options, function_type, user_place(sys._getframe(1))
 
 
 def _traced(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
     if token is None:
         return
-    owner, node, outermost, began, options, function_type = token
+    owner, node, outermost, began, options, function_type, where = token
     if not outermost:
         return
     now = ledger.back(node)
     function = getattr(options, "python_function", None)
     name = str(getattr(options, "name", "a function"))
     cause, detail = _cause((owner.root, name), function, function_type)
-    count(owner.root, name, cause, detail, now - began)
+    count(owner.root, name, cause, detail, now - began, where)
 
 
 def _cause(key: tuple[Any, ...], function: Any, function_type: Any) -> tuple[str, str]:

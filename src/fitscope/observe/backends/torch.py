@@ -11,7 +11,7 @@ from fitscope.observe.calls import Call, Waits
 from fitscope.observe.compiles import note
 from fitscope.observe.ledger import Ledger
 from fitscope.observe.recorder import recorder
-from fitscope.observe.seams import Seams
+from fitscope.observe.seams import Seams, user_place
 
 name = "torch"
 fetches_before_step = True
@@ -84,7 +84,7 @@ def _hear_compiler(seams: Seams) -> None:
         if open_nodes:
             ledger, node = open_nodes.pop()
             began = ledger.since
-            note(ledger.call, "step", ledger.back(node) - began)
+            note(ledger.call, "step", ledger.back(node) - began, user_place(sys._getframe(1)))
 
     open_nodes: list[tuple[Any, int]] = []
     handler.register_start_callback(begun)

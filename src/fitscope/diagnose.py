@@ -1,0 +1,105 @@
+"""From an account to findings: dearest first, and the seconds of overlapping causes counted once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+
+from fitscope import words
+from fitscope.model import Account, Finding, FitscopeError, Report, Run, Speedup
+from fitscope.rules import CATALOG
+from fitscope.rules.case import LEAST, Case
+from fitscope.rules.rule import Cause, Rule
+from fitscope.source import Script
+
+FEW_SECONDS = 1.0
+FEW_STEPS = 10
+FOREIGN_CORES = 0.5
+"""Processors that other programs took, from which on the report says so."""
+
+
+def diagnose(run: Run, account: Account) -> Report:
+    """What a run says, findings and all."""
+    case = Case(run, account, _reader(run))
+    doubts = tuple(_doubts(case))
+    if case.seconds < FEW_SECONDS:
+        return Report(run, account, (), doubts)
+    found = [(rule, cause) for rule in CATALOG for cause in rule.diagnose(case)]
+    shared = _share_seconds(case, found)
+    shared.sort(key=lambda pair: -sum(pair[1]))
+    room = case.seconds
+    findings = []
+    for (rule, cause), (low, high) in shared:
+        high = min(high, room)
+        low = min(low, high)
+        room -= high
+        findings.append(_finding(case, rule, cause, low, high))
+    return Report(run, account, tuple(findings), doubts)
+
+
+def _share_seconds(
+    case: Case, found: list[tuple[Rule, Cause]]
+) -> list[tuple[tuple[Rule, Cause], tuple[float, float]]]:
+    """Of causes that explain the same parts the narrowest has the seconds; a second one what that may leave."""
+    taken: dict[str, list[tuple[float, float]]] = {}
+    shared: list[tuple[tuple[Rule, Cause], tuple[float, float]]] = []
+    for rule, cause in sorted(found, key=lambda pair: pair[0].rank):
+        before = max((taken.get(claim, []) for claim in cause.claims), key=len, default=[])
+        saves = cause.saves
+        if before:
+            rest = max(0.0, before[0][1] - before[0][0])
+            saves = (0.0, min(saves[1], rest))
+            if len(before) > 1 or not case.matters(saves[1], LEAST) or rule.fallback:
+                continue
+        for claim in cause.claims:
+            taken.setdefault(claim, []).append(saves)
+        shared.append(((rule, cause), saves))
+    return shared
+
+
+def _finding(case: Case, rule: Rule, cause: Cause, low: float, high: float) -> Finding:
+    whole = case.seconds
+    estimated = None
+    if high > 0:
+        estimated = Speedup(whole / max(0.01 * whole, whole - low), whole / max(0.01 * whole, whole - high))
+    return Finding(
+        code=rule.code,
+        name=rule.name,
+        family=rule.family,
+        says=cause.says,
+        where=cause.where,
+        evidence=cause.evidence,
+        estimated=estimated,
+        remedy=cause.remedy,
+        fixable=rule.fixable,
+    )
+
+
+def _doubts(case: Case) -> Iterable[str]:
+    steps = sum(region.steps for region in case.account.regions)
+    if case.account.regions and case.seconds < FEW_SECONDS:
+        yield f"{words.seconds(case.seconds)} of training are too little to find a cause in."
+    elif case.account.regions and steps < FEW_STEPS:
+        yield f"Only {words.count(steps, 'step')} were seen: a longer run would say more."
+    use = case.account.use
+    if use is not None and len(use.over_time) > 2:
+        foreign = use.cores_busy - use.process_cpu
+        if foreign >= FOREIGN_CORES:
+            yield f"Other programs used {foreign:.1f} processors meanwhile: times may be longer than they need be."
+
+
+def _reader(run: Run) -> Callable[[str], Script | None]:
+    """Reads the user's source files, those that have not changed since the run began."""
+
+    @cache
+    def read(file: str) -> Script | None:
+        path = Path(run.cwd, file)
+        try:
+            if not path.is_file() or path.stat().st_mtime > run.started:
+                return None
+            return Script.parse(str(path), path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, SyntaxError, ValueError, FitscopeError):
+            return None
+
+    return read

@@ -1,0 +1,103 @@
+"""What a training was set to do: its model, its callbacks and its history, noted once for each region."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from typing import Any
+
+from fitscope.observe.recorder import recorder
+
+CALLBACK_SETTINGS = {
+    "TensorBoard": ("update_freq", "histogram_freq", "write_images", "write_graph", "_should_trace"),
+    "ModelCheckpoint": ("save_freq", "save_best_only", "save_weights_only"),
+    "EarlyStopping": ("monitor", "patience", "restore_best_weights"),
+}
+MOST_EPOCHS = 2000
+
+_noted: set[tuple[int, int]] = set()
+
+
+def note(root: int, model: Any, device: str, callbacks: Any = (), batch_size: int | None = None) -> None:
+    """Notes the settings of a training, once for each model that a region trains."""
+    key = (root, id(model))
+    if key in _noted or len(_noted) > 200:
+        return
+    _noted.add(key)
+    found = _model(model)
+    recorder.fact(
+        "settings",
+        lasting=True,
+        root=root,
+        **found,
+        batch_size=batch_size,
+        device=device,
+        callbacks=_callbacks(callbacks),
+    )
+
+
+def history(root: int, model: Any) -> None:
+    """Notes how the validation score went, epoch by epoch."""
+    values = getattr(getattr(model, "history", None), "history", None) or {}
+    scores = {name: _numbers(score) for name, score in values.items() if name.startswith("val_") or name == "loss"}
+    if scores and len(next(iter(scores.values()))) > 1:
+        recorder.fact("history", root=root, scores=scores)
+
+
+def _numbers(values: Any) -> list[float]:
+    return [float(value) for value in list(values)[:MOST_EPOCHS] if isinstance(value, (int, float))]
+
+
+def _model(model: Any) -> dict[str, Any]:
+    layers = list(model._flatten_layers(include_self=False)) if hasattr(model, "_flatten_layers") else []
+    weights = list(getattr(model, "trainable_variables", ()))
+    dtypes = Counter(str(weight.dtype) for weight in weights)
+    policies = Counter(str(layer.compute_dtype) for layer in layers if getattr(layer, "weights", None))
+    return {
+        "run_eagerly": bool(getattr(model, "run_eagerly", False)) or _all_eager(),
+        "jit_compile": str(getattr(model, "jit_compile", None)),
+        "steps_per_execution": int(getattr(model, "steps_per_execution", 1) or 1),
+        "parameters": sum(math.prod(weight.shape) for weight in weights),
+        "variable_dtype": dtypes.most_common(1)[0][0] if dtypes else None,
+        "compute_dtype": policies.most_common(1)[0][0] if policies else None,
+        "multiplications": _multiplications(layers),
+        "layers": dict(Counter(type(layer).__name__ for layer in layers).most_common(30)),
+    }
+
+
+def _all_eager() -> bool:
+    """Whether TensorFlow was told to compile nothing at all."""
+    tf = sys.modules.get("tensorflow")
+    return tf is not None and bool(tf.config.functions_run_eagerly())
+
+
+def _multiplications(layers: list[Any]) -> int | None:
+    """Multiplications of one example's way forward, from the kernels and their outputs; None where unknown."""
+    total = 0
+    for layer in layers:
+        if getattr(layer, "layers", None) or not getattr(layer, "trainable_variables", None):
+            continue
+        kernels = [math.prod(weight.shape) for weight in layer.trainable_variables if len(weight.shape) >= 2]
+        if not kernels or type(layer).__name__ == "Embedding":
+            continue
+        try:
+            shape = tuple((layer.input if hasattr(layer, "units") else layer.output).shape)
+        except (AttributeError, ValueError):
+            return None  # a subclassed model keeps no shapes
+        places = shape[1:-1]
+        if any(size is None for size in places):
+            return None
+        total += sum(kernels) * math.prod(places)
+    return total
+
+
+def _callbacks(callbacks: Any) -> list[dict[str, Any]]:
+    found = []
+    for callback in list.__iter__(callbacks) if isinstance(callbacks, list) else ():
+        name = type(callback).__name__
+        wanted = CALLBACK_SETTINGS.get(name, ())
+        settings = {key: getattr(callback, key) for key in wanted if hasattr(callback, key)}
+        plain = {key: value for key, value in settings.items() if isinstance(value, (int, float, str, bool))}
+        found.append({"name": name, **plain})
+    return found

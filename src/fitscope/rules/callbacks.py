@@ -1,0 +1,738 @@
+"""Causes in the callbacks: the step waits for what is done around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from fitscope import words
+from fitscope.model import Line, Part, Region, Where
+from fitscope.rules.case import Case, cold, counted, parts_of, seconds_of, share, took
+from fitscope.rules.rule import Cause, Example, Hit, Rule
+from fitscope.source import BATCH_HOOKS, Script
+
+BATCH_HOOK = re.compile(r"\.on_(train_|test_|predict_)?batch_(begin|end)$")
+WRITES = re.compile(
+    r"\b(print|write|writerow|writelines|savetxt|save|savez|dump|dumps|log|info|add_scalar|scalar)\s*\("
+)
+NETWORK = re.compile(r"\b(requests|urllib|http|httpx|socket|aiohttp|boto3)\b|urlopen")
+PREDICTS = ("predict", "evaluate", "predict_on_batch", "test_on_batch")
+
+START = """
+import time
+import keras, numpy as np
+
+x = np.random.default_rng(0).random((3200, 16)).astype("float32")
+y = x[:, :1].copy()
+model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+"""
+
+
+LONG = {
+    "IPython.display.clear_output": "draws in the notebook",
+    "gc.collect": "collects garbage",
+    "matplotlib.pyplot.draw": "draws a picture",
+    "matplotlib.pyplot.pause": "draws a picture",
+    "matplotlib.pyplot.savefig": "draws a picture",
+    "matplotlib.pyplot.show": "draws a picture",
+    "os.system": "runs another program",
+    "subprocess.": "runs another program",
+    "time.sleep": "sleeps",
+}
+"""What takes long each time, whatever the model: a single line or array written to a file does not."""
+
+WRITES_LONG = {
+    ".to_csv": "writes a whole table",
+    ".to_excel": "writes a whole table",
+    "os.fsync": "waits for the disk",
+    "tensorflow.summary.flush": "waits for the log to be on disk",
+    "tensorflow.summary.histogram": "writes a histogram",
+    "tensorflow.summary.image": "writes pictures",
+}
+SERVERS = ("http.client.", "httpx.", "requests.", "smtplib.", "socket.create_connection", "urllib.request.urlopen")
+REQUESTS = (".delete", ".get", ".post", ".put", ".patch", ".request", ".send", ".sendall")
+OFTEN = 50
+"""Batches between two writings that are called frequent from the source alone."""
+FEW_ROWS = 5
+
+
+class CallbackRule(Rule):
+    """A cause in a callback."""
+
+    family = "callbacks"
+
+    def diagnose(self, case: Case) -> Iterable[Cause]:
+        """Looks at every callback of every training."""
+        for region in case.regions("fit", "evaluate", "predict"):
+            for part in parts_of(region, "callback"):
+                if case.matters(part.seconds):
+                    found = self.of_part(case, region, part)
+                    if found is not None:
+                        yield found
+
+    def of_part(self, case: Case, region: Region, part: Part) -> Cause | None:
+        """What one hook of one callback shows of this cause."""
+        raise NotImplementedError
+
+
+def claims(region: Region, *parts: Part) -> frozenset[str]:
+    """The parts of the account that a cause explains."""
+    return frozenset(f"{id(region)}:{part.phase}:{part.name}" for part in parts)
+
+
+def line_of(part: Part) -> Line | None:
+    """The line of the hook that most looks found, if it stands out."""
+    return part.lines[0] if part.lines and part.lines[0].share >= 0.3 else None
+
+
+def predicting(part: Part) -> float:
+    """Seconds of a hook that went to `predict`, `evaluate` and their kin."""
+    return sum(inner.seconds for inner in part.inner if inner.name in PREDICTS)
+
+
+def uses_network(case: Case, part: Part) -> bool:
+    """Whether a hook spends its time in network code."""
+    lines = [line for line in part.lines if line.share >= 0.3]
+    return any(line.doing == "network" or NETWORK.search(case.line(line.where)) for line in lines)
+
+
+def writes(case: Case, part: Part) -> bool:
+    """Whether a hook spends its time writing or printing."""
+    lines = [line for line in part.lines if line.share >= 0.3]
+    kinds = ("files", "logging", "summaries")
+    return any(line.doing in kinds or WRITES.search(case.line(line.where)) for line in lines)
+
+
+def is_tensorboard(part: Part) -> bool:
+    """Whether a part belongs to Keras' TensorBoard callback."""
+    return part.name.startswith("TensorBoard.")
+
+
+def _usual(case: Case, region: Region, part: Part) -> tuple[float, float]:
+    """What goes away with a hook: its time, and what the steps lose to the pause."""
+    slower = cold(region, part.seconds) if BATCH_HOOK.search(part.name) else 0.0
+    return case.saves(0.97 * part.seconds + slower)
+
+
+def _evidence(case: Case, part: Part) -> tuple[object, ...]:
+    each = part.seconds / part.count if part.count else part.seconds
+    return (
+        share("of the training is spent in it", part.seconds / case.seconds),
+        counted("calls", part.count),
+        took("per call", each),
+    )
+
+
+class BlockingCallback(CallbackRule):
+    """A batch hook works while the training waits for it.
+
+    What a callback does in `on_train_batch_end` happens between two steps: nothing trains meanwhile.
+
+    fitscope says so when a batch hook of the user's takes at least 3 % of the training, and names the line. Hooks
+    that call `predict`, talk to a network or write logs have names of their own.
+
+    Change: do it every so many batches, or once per epoch; move work that needs no answer into the background
+    (`fitscope.Background`).
+    """
+
+    code = "FS201"
+    name = "blocking-callback"
+    examples = (
+        Example(
+            slow=START
+            + """
+class Watch(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        time.sleep(0.01)
+
+model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Watch()])
+""",
+            fast=START
+            + """
+class Watch(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        time.sleep(0.01)
+
+model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Watch()])
+""",
+            line="time.sleep(0.01)",
+        ),
+    )
+
+    def of_part(self, case: Case, region: Region, part: Part) -> Cause | None:
+        """A batch hook that is none of the narrower causes."""
+        if not BATCH_HOOK.search(part.name) or part.name.startswith("CallbackList."):
+            return None
+        if predicting(part) >= 0.5 * part.seconds or is_tensorboard(part):
+            return None
+        if uses_network(case, part) or writes(case, part):
+            return None
+        line = line_of(part)
+        return Cause(
+            says=f"The training stands still while {part.name} works, after every batch.",
+            where=line.where if line is not None else part.where,
+            evidence=_evidence(case, part),  # type: ignore[arg-type]
+            saves=_usual(case, region, part),
+            remedy=(
+                "Do it every so many batches or once per epoch (fitscope.Every), or in the background "
+                "(fitscope.Background) if the training does not need its result."
+            ),
+            claims=claims(region, part),
+        )
+
+    def lint(self, script: Script) -> Iterable[Hit]:
+        """What takes long wherever it is done, done in every batch."""
+        for call in script.batch_hook_calls():
+            name = script.called(call)
+            what = next((says for start, says in LONG.items() if name.startswith(start)), None)
+            if what is not None:
+                yield Hit(
+                    call.lineno,
+                    f"The training stands still while this hook {what}, in every batch.",
+                    "Do it once per epoch, or every so many batches (fitscope.Every).",
+                )
+
+
+class PredictInCallback(CallbackRule):
+    """A callback calls `predict` or `evaluate` on the model that is being trained.
+
+    Each call sets up a pipeline, a progress bar and a loop of its own: a fixed price of tens of milliseconds on
+    TensorFlow, whatever the number of rows. Called per sample or per batch, that price is the training's.
+
+    fitscope says so when a `predict`, `evaluate` or one of their kin below a callback takes at least 3 % of
+    the training.
+
+    Change: one call for all rows instead of one per row; `model.predict_on_batch(x)` where it is called often; a
+    metric in `compile` (or `fitscope.metrics`) where the number is all that is wanted.
+    """
+
+    code = "FS202"
+    name = "predict-in-callback"
+    fixable = True
+    examples = (
+        Example(
+            slow=START
+            + """
+class Score(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        self.scores = [self.model.predict(row[None], verbose=0) for row in x[:12]]
+
+model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Score()])
+""",
+            fast=START
+            + """
+class Score(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        self.scores = self.model.predict_on_batch(x[:12])
+
+model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Score()])
+""",
+            line="self.scores = [self.model.predict(row[None]",
+            backends=("tensorflow",),
+        ),
+    )
+
+    def of_part(self, case: Case, region: Region, part: Part) -> Cause | None:
+        """A hook with a prediction inside."""
+        spent = predicting(part)
+        calls = [inner for inner in part.inner if inner.name in PREDICTS]
+        if not case.matters(spent) or spent < 0.4 * part.seconds:
+            return None
+        dearest = max(calls, key=lambda inner: inner.seconds)
+        number = part.count or 1
+        return Cause(
+            says=f"{part.name} calls {dearest.name} on the model, and the training waits for it.",
+            where=dearest.where or part.where,
+            evidence=(
+                share(f"of the training is spent in {dearest.name} below it", spent / case.seconds),
+                counted("calls of the hook", number),
+            ),
+            saves=case.saves(0.96 * spent),
+            remedy=(
+                "Predict all rows in one call, take predict_on_batch where it is called often, or let a metric in "
+                "compile(metrics=…) accumulate the number."
+            ),
+            claims=claims(region, part),
+        )
+
+    def lint(self, script: Script) -> Iterable[Hit]:
+        """A prediction in every batch, or for every row at the end of an epoch."""
+        predictions = set(script.model_calls("predict", "evaluate"))
+        for call in script.batch_hook_calls():
+            if call in predictions:
+                yield Hit(
+                    call.func.end_lineno or call.lineno,
+                    f"A batch hook calls {script.method(call)}, and each call sets up a loop of its own.",
+                    "A metric in compile(metrics=…), or once per epoch; predict_on_batch where it must be often.",
+                )
+        for callback in script.callbacks():
+            for name, hook in callback.hooks.items():
+                for call in script.calls_of(hook) if name not in BATCH_HOOKS else ():
+                    loops = script.loops(call)
+                    if call in predictions and loops and script.one_row(script.argument(call, "x", 0)):
+                        rounds = script.rounds(loops[0])
+                        if rounds is None or rounds >= FEW_ROWS:
+                            yield Hit(
+                                call.func.end_lineno or call.lineno,
+                                f"This hook calls {script.method(call)} once per row: a call has a fixed price, "
+                                "whatever the number of rows.",
+                                "One call for all rows.",
+                            )
+
+
+class PerBatchLogging(CallbackRule):
+    """Something is logged after every batch, or in too much detail.
+
+    TensorBoard with `update_freq="batch"`, histograms and images of the weights, prints, CSV rows and saved
+    arrays per batch cost more than the step when steps are short.
+
+    fitscope says so when Keras' TensorBoard callback takes at least 3 % of the training and logs per batch or
+    writes histograms, or when a batch hook of the user's spends its time writing.
+
+    Change: `update_freq="epoch"` or every 100 batches, `histogram_freq=0`; collect in memory and write once per
+    epoch.
+    """
+
+    code = "FS203"
+    name = "per-batch-logging"
+    fixable = True
+    examples = (
+        Example(
+            slow=START
+            + """
+class Record(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        for part in range(15):
+            np.save("record.npy", x)
+
+model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Record()])
+""",
+            fast=START
+            + """
+class Record(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        np.save("record.npy", x)
+
+model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Record()])
+""",
+            line='np.save("record.npy", x)',
+        ),
+    )
+
+    def diagnose(self, case: Case) -> Iterable[Cause]:
+        """Looks at Keras' TensorBoard as a whole, and at every batch hook."""
+        for region in case.regions("fit"):
+            parts = [part for part in parts_of(region, "callback") if is_tensorboard(part)]
+            spent = sum(part.seconds for part in parts)
+            if parts and case.matters(spent):
+                yield from self._tensorboard(case, region, parts, spent)
+        yield from super().diagnose(case)
+
+    def _tensorboard(self, case: Case, region: Region, parts: list[Part], spent: float) -> Iterable[Cause]:
+        callbacks = case.settings(region).get("callbacks", ())
+        setting: dict[str, Any] = next((each for each in callbacks if each["name"] == "TensorBoard"), {})
+        often = setting.get("update_freq", "epoch")
+        detail = [f"update_freq={often!r}"] if often != "epoch" else []
+        if setting.get("histogram_freq"):
+            detail.append(f"histogram_freq={setting['histogram_freq']}")
+        if setting.get("write_images"):
+            detail.append("write_images=True")
+        if not detail:
+            return
+        yield Cause(
+            says=f"TensorBoard writes more than the training can carry: {', '.join(detail)}.",
+            where=region.where,
+            evidence=(share("of the training is spent in TensorBoard's hooks", spent / case.seconds),),
+            saves=case.saves(0.9 * spent),
+            remedy='TensorBoard(update_freq="epoch", histogram_freq=0): histograms only when you look at them.',
+            claims=claims(region, *parts),
+        )
+
+    def of_part(self, case: Case, region: Region, part: Part) -> Cause | None:
+        """A batch hook that writes."""
+        if is_tensorboard(part) or not BATCH_HOOK.search(part.name):
+            return None
+        if uses_network(case, part) or predicting(part) >= 0.5 * part.seconds or not writes(case, part):
+            return None
+        line = line_of(part)
+        return Cause(
+            says=f"{part.name} writes after every batch.",
+            where=line.where if line is not None else part.where,
+            evidence=_evidence(case, part),  # type: ignore[arg-type]
+            saves=_usual(case, region, part),
+            remedy="Collect in memory and write once per epoch, or every so many batches (fitscope.Every).",
+            claims=claims(region, part),
+        )
+
+    def lint(self, script: Script) -> Iterable[Hit]:
+        """TensorBoard set to write in every batch, and hooks that wait for the disk there."""
+        for call in script.calls:
+            if script.called(call) == "keras.callbacks.TensorBoard":
+                often = script.literal(script.argument(call, "update_freq"))
+                if often == "batch" or (type(often) is int and 0 < often <= OFTEN):
+                    each = "in every batch" if often in ("batch", 1) else f"every {often} batches"
+                    yield Hit(
+                        call.lineno,
+                        f"TensorBoard writes {each}: where steps are short, that takes longer than they do.",
+                        'update_freq="epoch", or every few hundred batches.',
+                    )
+        for call in script.batch_hook_calls():
+            name = script.called(call)
+            what = next((says for start, says in WRITES_LONG.items() if name.startswith(start)), None)
+            if what is not None:
+                yield Hit(
+                    call.lineno,
+                    f"This hook {what} in every batch.",
+                    "Collect in memory and write once per epoch, or every so many batches (fitscope.Every).",
+                )
+
+
+class NetworkInCallback(CallbackRule):
+    """A callback talks to a server while the training waits.
+
+    A request takes milliseconds at best; after every batch that is the time of many steps.
+
+    fitscope says so when a hook takes at least 3 % of the training and most looks found it in network code.
+
+    Change: send several records at once, or from the background with `fitscope.Background`, which keeps the
+    order and hands records over together; one request per record from one background thread gains nothing when
+    requests are slower than steps.
+    """
+
+    code = "FS204"
+    name = "network-in-callback"
+    examples = (
+        Example(
+            slow=START
+            + """
+import http.server, threading, urllib.request
+
+class Tracker(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        time.sleep(0.01)
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *args):
+        pass
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Tracker)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+address = f"http://127.0.0.1:{server.server_address[1]}/"
+
+class Track(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        urllib.request.urlopen(address, data=str(logs).encode()).read()
+
+model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Track()])
+server.shutdown()
+""",
+            fast=START
+            + """
+class Track(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        self.last = logs
+
+model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Track()])
+""",
+            line="urllib.request.urlopen(address, data",
+        ),
+    )
+
+    def of_part(self, case: Case, region: Region, part: Part) -> Cause | None:
+        """A hook found in network code."""
+        if not uses_network(case, part) or predicting(part) >= 0.5 * part.seconds:
+            return None
+        line = line_of(part)
+        return Cause(
+            says=f"{part.name} talks to a server while the training waits.",
+            where=line.where if line is not None else part.where,
+            evidence=_evidence(case, part),  # type: ignore[arg-type]
+            saves=_usual(case, region, part),
+            remedy="Send many records in one request, once per epoch or from the background (fitscope.Background).",
+            claims=claims(region, part),
+        )
+
+    def lint(self, script: Script) -> Iterable[Hit]:
+        """A request in every batch."""
+        for call in script.batch_hook_calls():
+            name = script.called(call)
+            through_session = name in REQUESTS and script.waits(call)
+            if name.startswith(SERVERS) or through_session:
+                yield Hit(
+                    call.lineno,
+                    "This hook talks to a server in every batch, and the training waits for the answer.",
+                    "Send many records in one request, once per epoch or from the background (fitscope.Background).",
+                )
+
+
+class FrequentCheckpoint(CallbackRule):
+    """Saving the model takes a noticeable part of the training.
+
+    The training stands still while the weights are written.
+
+    fitscope says so when checkpoints take at least 3 % of the training and more than one is written per epoch,
+    or at least 10 % at one per epoch.
+
+    Change: save less often (`save_freq`, `save_best_only=True`), weights only, or behind the training's back
+    (`fitscope.BackgroundCheckpoint`).
+    """
+
+    code = "FS205"
+    name = "frequent-checkpoint"
+    examples = (
+        Example(
+            slow=START
+            + """
+saves = keras.callbacks.ModelCheckpoint("model.keras", save_freq=2)
+model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[saves])
+""",
+            fast=START
+            + """
+model.fit(x, y, batch_size=32, epochs=2, verbose=0)
+model.save("model.keras")
+""",
+        ),
+    )
+
+    def diagnose(self, case: Case) -> Iterable[Cause]:
+        """Looks at what saving took in every training."""
+        for region in case.regions("fit", "loop", "train_on_batch"):
+            parts = parts_of(region, "checkpoint")
+            spent = sum(part.seconds for part in parts)
+            number = sum(part.count for part in parts)
+            often = number > 1.5 * max(1, region.epochs)
+            if not parts or number < 3 or not case.matters(spent, 0.03 if often else 0.1):
+                continue
+            part = parts[0]
+            user = part.where if part.where is not None and not part.where.file.startswith("/") else None
+            yield Cause(
+                says=f"Saving the model takes {words.share(spent / case.seconds)} of the training.",
+                where=user or region.where,
+                evidence=(
+                    share("of the training is spent saving", spent / case.seconds),
+                    counted("checkpoints", number),
+                    took("per checkpoint", spent / number),
+                ),
+                saves=case.saves((0.95 if often else 0.8) * spent),
+                remedy=(
+                    'Save once per epoch or less often (save_freq="epoch"), only the best (save_best_only=True), or '
+                    "behind the training's back (fitscope.BackgroundCheckpoint)."
+                ),
+                claims=claims(region, *parts),
+            )
+
+    def lint(self, script: Script) -> Iterable[Hit]:
+        """A model that is saved every few batches."""
+        for call in script.calls:
+            if script.called(call) in ("keras.callbacks.ModelCheckpoint", "keras.callbacks.BackupAndRestore"):
+                often = script.literal(script.argument(call, "save_freq"))
+                if type(often) is int and 0 < often <= OFTEN:
+                    each = "in every batch" if often == 1 else f"every {often} batches"
+                    yield Hit(
+                        call.lineno,
+                        f"The model is saved {each}, and the training stands still meanwhile.",
+                        'save_freq="epoch", or every few thousand batches.',
+                    )
+        saves = set(script.model_calls("save", "save_weights", "export"))
+        for call in script.batch_hook_calls():
+            if call in saves:
+                yield Hit(
+                    call.lineno,
+                    "The model is saved in every batch, and the training stands still meanwhile.",
+                    "Save once per epoch (ModelCheckpoint).",
+                )
+
+
+class SlowEpochCallback(CallbackRule):
+    """A callback takes long at the beginning or the end of each epoch.
+
+    fitscope says so when an epoch hook of the user's takes at least 3 % of the training, and names the line. A
+    hook that calls `predict` has a name of its own.
+
+    Change: do it every few epochs, do less of it, or do it in the background (`fitscope.Background`).
+    """
+
+    code = "FS206"
+    name = "slow-epoch-callback"
+    examples = (
+        Example(
+            slow=START
+            + """
+class Plot(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        time.sleep(0.3)
+
+model.fit(x, y, batch_size=32, epochs=4, verbose=0, callbacks=[Plot()])
+""",
+            fast=START
+            + """
+class Plot(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        pass
+
+model.fit(x, y, batch_size=32, epochs=4, verbose=0, callbacks=[Plot()])
+""",
+            line="time.sleep(0.3)",
+        ),
+    )
+
+    def of_part(self, case: Case, region: Region, part: Part) -> Cause | None:
+        """An epoch hook that is none of the narrower causes."""
+        if BATCH_HOOK.search(part.name) or is_tensorboard(part) or part.name.startswith("History."):
+            return None
+        if "_epoch_" not in part.name or predicting(part) >= 0.4 * part.seconds or uses_network(case, part):
+            return None
+        line = line_of(part)
+        return Cause(
+            says=f"The training stands still while {part.name} works.",
+            where=line.where if line is not None else part.where,
+            evidence=_evidence(case, part),  # type: ignore[arg-type]
+            saves=_usual(case, region, part),
+            remedy="Do it every few epochs, do less of it, or do it in the background (fitscope.Background).",
+            claims=claims(region, part),
+        )
+
+
+class ForcedSync(CallbackRule):
+    """One callback makes Keras wait for every step, so that loading and computing no longer overlap.
+
+    On JAX the step is computed while Python goes on. A batch-end hook that is not marked `async_safe`, even an
+    empty one, makes Keras wait for the result of every step before it loads the next batch.
+
+    fitscope says so on JAX (and on devices) when such a callback is there, and both the wait for data and the
+    wait for the step are large enough that they could hide each other.
+
+    Change: do the work once per epoch; or, if the hook does not mind running late and in another thread, set
+    `async_safe = True` on the callback.
+    """
+
+    code = "FS207"
+    name = "forced-sync"
+    examples = (
+        Example(
+            slow="""
+import time
+import keras, numpy as np
+
+x = np.random.default_rng(0).random((64, 512)).astype("float32")
+
+class Items(keras.utils.PyDataset):
+    def __len__(self):
+        return 60
+
+    def __getitem__(self, index):
+        time.sleep(0.01)
+        return x, x[:, :1]
+
+class Count(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        pass
+
+model = keras.Sequential([keras.Input((512,)), keras.layers.Dense(2048, activation="relu"),
+                          keras.layers.Dense(2048, activation="relu"), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(Items(), epochs=2, verbose=0, callbacks=[Count()])
+""",
+            fast="""
+import time
+import keras, numpy as np
+
+x = np.random.default_rng(0).random((64, 512)).astype("float32")
+
+class Items(keras.utils.PyDataset):
+    def __len__(self):
+        return 60
+
+    def __getitem__(self, index):
+        time.sleep(0.01)
+        return x, x[:, :1]
+
+model = keras.Sequential([keras.Input((512,)), keras.layers.Dense(2048, activation="relu"),
+                          keras.layers.Dense(2048, activation="relu"), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(Items(), epochs=2, verbose=0)
+""",
+            backends=("jax",),
+        ),
+    )
+
+    def diagnose(self, case: Case) -> Iterable[Cause]:
+        """Looks for a wait for data and a wait for the step that take turns."""
+        for region in case.regions("fit"):
+            device = str(case.settings(region).get("device", "cpu"))
+            if not region.forced_sync or (case.run.backend != "jax" and device == "cpu"):
+                continue
+            waited = sum(part.seconds for part in region.parts if part.name == "waiting for the device")
+            loaded = seconds_of(region, "data")
+            hidden = min(waited, loaded)
+            if not case.matters(hidden, 0.05):
+                continue
+            names = ", ".join(region.forced_sync)
+            yield Cause(
+                says=f"{names} makes Keras wait for every step, so that loading and computing take turns.",
+                where=_hook_place(region) or region.where,
+                evidence=(
+                    share("of the training waits for the step", waited / case.seconds),
+                    share("of the training waits for data", loaded / case.seconds),
+                ),
+                saves=case.saves(0.85 * hidden),
+                remedy=(
+                    "Move the work to on_epoch_end, or set async_safe = True on the callback if it may run late and "
+                    "in another thread."
+                ),
+                claims=frozenset({f"{id(region)}:overlap"}),
+            )
+
+
+def _hook_place(region: Region) -> Where | None:
+    name = region.forced_sync[0]
+    hooks = [part for part in parts_of(region, "callback") if part.name.startswith(f"{name}.") and part.where]
+    return next((part.where for part in hooks if BATCH_HOOK.search(part.name)), None)
+
+
+class ProgressBar(CallbackRule):
+    """Drawing the progress bar takes a noticeable part of the training.
+
+    With steps of a millisecond or less, and more so in a notebook or over a slow connection, `verbose=1` costs
+    more than it tells.
+
+    fitscope says so when the bar takes at least 3 % of the training.
+
+    Change: `verbose=2` (one line per epoch).
+    """
+
+    code = "FS208"
+    name = "progress-bar"
+    fixable = True
+    examples = ()
+
+    def diagnose(self, case: Case) -> Iterable[Cause]:
+        """Looks at what the bar took."""
+        for region in case.regions("fit", "evaluate", "predict"):
+            parts = parts_of(region, "progress")
+            spent = sum(part.seconds for part in parts)
+            if parts and case.matters(spent):
+                yield Cause(
+                    says=f"Drawing the progress bar takes {words.share(spent / case.seconds)} of the training.",
+                    where=region.where,
+                    evidence=(share("of the training is spent drawing", spent / case.seconds),),
+                    saves=case.saves(0.9 * spent, spread=1.1),
+                    remedy=f"{region.call}(…, verbose=2) prints one line per epoch.",
+                    claims=claims(region, *parts),
+                )
+
+
+RULES = (
+    BlockingCallback(),
+    PredictInCallback(),
+    PerBatchLogging(),
+    NetworkInCallback(),
+    FrequentCheckpoint(),
+    SlowEpochCallback(),
+    ForcedSync(),
+    ProgressBar(),
+)

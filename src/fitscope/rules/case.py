@@ -1,0 +1,288 @@
+"""A run as the rules read it: its regions, what was set and what the source says, with the sums they need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from fitscope import words
+from fitscope.model import Account, Evidence, Line, Part, Region, Run, Stage, Where
+from fitscope.source import Script
+
+LEAST = 0.03
+"""Nothing is a cause that takes less than this share of the training."""
+
+LEAST_WAIT = 0.08
+"""A wait for data below this share is nobody's fault: some of it every training has."""
+
+PAUSE = 0.003
+COLD_SHARE, COLD_SECONDS = 0.6, 0.0015
+"""After a pause of some milliseconds the next step is slower: by so many seconds, and at most by that share."""
+
+USUAL_SETUP = 0.15
+"""Seconds that Keras takes to prepare a call when the data costs nothing."""
+
+CONTENDED = 0.45
+"""The part of a step that goes to waiting for the interpreter while Python code in other threads holds it."""
+
+PYTHON_SOURCES = ("PyDataset", "generator", "DataLoader")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One recorded run, ready for the rules."""
+
+    run: Run
+    account: Account
+    script_of: Callable[[str], Script | None] = field(default=lambda file: None)
+    """Reads a source file of the user's, where it is at hand and unchanged."""
+
+    @cached_property
+    def seconds(self) -> float:
+        """The training as a whole: all that estimates refer to."""
+        return sum(region.wall_seconds for region in self.account.regions)
+
+    @property
+    def cores(self) -> int:
+        """The processors that the run could use."""
+        return int(self.run.machine.get("cores") or 1)
+
+    def matters(self, seconds: float, least: float = LEAST) -> bool:
+        """Whether so many seconds are worth a finding."""
+        return self.seconds > 0 and seconds >= least * self.seconds
+
+    def saves(self, seconds: float, spread: float = 1.4) -> tuple[float, float]:
+        """What goes away if so many seconds do, give or take: the gain is right to a factor of `spread`."""
+        left = max(self.seconds - seconds, 0.01 * self.seconds)
+        gain = self.seconds / left - 1
+        return self.seconds * (1 - 1 / (1 + gain / spread)), self.seconds * (1 - 1 / (1 + gain * spread))
+
+    def regions(self, *calls: str) -> list[Region]:
+        """The regions of these calls; of all if none is named."""
+        return [region for region in self.account.regions if not calls or region.call in calls]
+
+    def facts(self, kind: str, region: Region) -> list[dict[str, Any]]:
+        """What was noted of a kind in a region."""
+        return [fact for fact in self.run.facts if fact["fact"] == kind and fact.get("root") in region.roots]
+
+    def settings(self, region: Region) -> dict[str, Any]:
+        """What the training of a region was set to do; empty where nobody knows."""
+        return next(iter(self.facts("settings", region)), {})
+
+    @cached_property
+    def inputs(self) -> list[Input]:
+        """The input of every region that waits for it long enough to matter."""
+        found = [Input(self, region) for region in self.account.regions]
+        return sorted((each for each in found if self.matters(each.wait, LEAST_WAIT)), key=lambda each: -each.wait)
+
+    def line(self, where: Where | None) -> str:
+        """The text of a line of the user's source; empty where it is not at hand."""
+        script = self.script_of(where.file) if where is not None else None
+        return script.line(where.line) if script is not None and where is not None else ""
+
+    def find(self, pattern: str) -> Where | None:
+        """The first line of the user's source that matches, in the files that this run went through."""
+        files = dict.fromkeys(node.where.file for node in self.run.nodes.values() if node.where is not None)
+        wanted = re.compile(pattern)
+        for file in files:
+            script = self.script_of(file)
+            for number, text in enumerate(script.lines if script is not None else (), start=1):
+                if wanted.search(text.split("#", 1)[0]):
+                    return Where(file, number)
+        return None
+
+    def in_loop(self, where: Where | None) -> bool:
+        """Whether a line of the user's source runs in a loop of its function (that over the batches is none)."""
+        script = self.script_of(where.file) if where is not None else None
+        return script is not None and where is not None and script.in_loop(where.line, but_yielding=True)
+
+
+def seconds_of(region: Region, *phases: str) -> float:
+    """What the parts of these phases took."""
+    return sum(part.seconds for part in region.parts if part.phase in phases)
+
+
+def parts_of(region: Region, *phases: str) -> list[Part]:
+    """The parts of these phases, dearest first."""
+    return [part for part in region.parts if part.phase in phases]
+
+
+def cold(region: Region, paused: float) -> float:
+    """What the steps of a region lose because something makes them pause for so long in all."""
+    if paused < PAUSE * max(1, region.steps):
+        return 0.0
+    return min(COLD_SHARE * seconds_of(region, "step"), COLD_SECONDS * region.steps)
+
+
+def share(what: str, value: float) -> Evidence:
+    """A part of the training."""
+    return Evidence(what, value, "share")
+
+
+def took(what: str, value: float) -> Evidence:
+    """A duration."""
+    return Evidence(what, value, "seconds")
+
+
+def counted(what: str, value: float) -> Evidence:
+    """A number of things."""
+    return Evidence(what, value, "count")
+
+
+class Input:
+    """How the input of one region keeps it waiting."""
+
+    def __init__(self, case: Case, region: Region) -> None:
+        self.case = case
+        self.region = region
+        waits = parts_of(region, "data")
+        waits = [part for part in waits if part.name != "your code between calls"] or waits
+        self.source = waits[0].name if waits else ""
+        inside = [part for part in region.parts if part.phase == "validation" and part.name.startswith("data: ")]
+        self.training_wait = sum(part.seconds for part in waits)
+        self.wait = self.training_wait + sum(part.seconds for part in inside)
+        self.lines: tuple[Line, ...] = waits[0].lines if waits else ()
+        self.stages = region.stages
+        self.python = [stage for stage in region.stages if stage.working is not None and stage.seconds_per_batch]
+        self.native = [stage for stage in region.stages if stage.working is None and stage.seconds_per_batch]
+        described: list[dict[str, Any]] = next((fact["stages"] for fact in case.facts("pipeline", region)), [])
+        self.pipeline = described[::-1]
+        """The stages as they were written, first to last."""
+        self.injects_prefetch = all(fact.get("inject_prefetch", True) for fact in case.facts("pipeline", region))
+        self.workers = max((fact["workers"] for fact in case.facts("workers", region)), default=0)
+        self.processes = bool(self.workers)
+
+    @property
+    def batches(self) -> int:
+        """How many batches were trained on."""
+        return max(1, self.region.steps)
+
+    @property
+    def share(self) -> float:
+        """The wait as a part of the training."""
+        return self.wait / self.case.seconds if self.case.seconds else 0.0
+
+    @cached_property
+    def function(self) -> Stage | None:
+        """The user's Python function that takes the longest, if Python explains the wait."""
+        slowest = max(self.python, key=self.busy, default=None)
+        if slowest is None or sum(self.busy(stage) for stage in self.python) < 0.5 * self.training_wait:
+            return None
+        return slowest
+
+    def busy(self, stage: Stage | None) -> float:
+        """Seconds that a stage was at work, all its threads together."""
+        return (stage.seconds_per_batch or 0.0) * self.batches if stage is not None else 0.0
+
+    @property
+    def computes(self) -> bool:
+        """Whether the Python function works for most of what is waited, rather than waiting itself."""
+        busy = sum(self.busy(stage) for stage in self.python)
+        worked = sum(self.busy(stage) * (stage.working or 0.0) for stage in self.python)
+        if worked >= 0.5 * busy:
+            return True
+        # Threads that take turns at the interpreter each work for a part of their time only.
+        return worked >= 0.5 * self.training_wait and worked >= 0.15 * busy
+
+    @property
+    def python_computes(self) -> bool:
+        """Whether Python code works in the input: the user's function, or a generator that feeds tf.data."""
+        return (self.function is not None and self.computes) or self.generates
+
+    @property
+    def generates(self) -> bool:
+        """Whether tf.data waits for a Python generator, row by row."""
+        return self.source == "tf.data" and self.slowest is not None and self.slowest.name == "Generator"
+
+    @property
+    def per_example(self) -> float:
+        """How often the function is called for one batch."""
+        stage = self.function
+        return (stage.elements_per_batch or 1.0) if stage is not None else 1.0
+
+    @cached_property
+    def slowest(self) -> Stage | None:
+        """The stage of a tf.data pipeline that takes the longest, if the stages explain the wait."""
+        stage = max(self.native, key=self.busy, default=None)
+        total = sum(self.busy(each) for each in self.native)
+        return stage if stage is not None and total >= 0.4 * self.training_wait else None
+
+    def written(self, stage: Stage | None) -> dict[str, Any]:
+        """What was written for a stage of the model: the same kind at the same line."""
+        if stage is None:
+            return {}
+        found = [each for each in self.pipeline if stage.where is not None and each.get("where") == stage.where]
+        with_function = [each for each in found if "python" in each]
+        return next(iter(with_function or found), {})
+
+    def doing(self, what: str) -> float:
+        """The share of looks at the loading code that found it doing something."""
+        lines = self.region.threads if self.region.threads and not self.lines else self.lines
+        total = sum(line.samples for line in lines)
+        return sum(line.samples for line in lines if line.doing == what) / total if total else 0.0
+
+    @property
+    def hot_line(self) -> Line | None:
+        """The line of loading code that most looks found."""
+        file = self.function.where.file if self.function is not None and self.function.where else None
+        lines = [line for line in (*self.lines, *self.region.threads) if file in (None, line.where.file)]
+        return max(lines, key=lambda line: line.samples, default=None)
+
+    @property
+    def passes(self) -> float:
+        """How often the data is gone through: epochs, times what the pipeline repeats."""
+        repeats = [each["size"] for each in self.pipeline if each["kind"] == "repeat" and (each.get("size") or 0) > 1]
+        return max(1, self.region.epochs) * (repeats[0] if repeats else 1)
+
+    def saved(self, remaining: float) -> float:
+        """Seconds that go away if that share of the wait remains.
+
+        With the wait goes the time that the step loses to Python code in the pipeline's threads, and the end
+        of a pipeline, which blocks for about as long as the pass before it took.
+        """
+        region = self.region
+        saved = self.wait * (1 - remaining)
+        step = seconds_of(region, "step")
+        beside = self.case.run.backend == "tensorflow" or self.source == "tf.data"
+        slower = cold(region, self.training_wait)
+        if beside and self.python_computes:
+            worked = sum(self.busy(stage) for stage in self.python) or self.busy(self.slowest)
+            slower = max(slower, min(CONTENDED * step, 0.5 * worked))
+        saved += slower * (1 - remaining)
+        if self.function is not None and self.source in PYTHON_SOURCES:
+            # Keras reads the first batches while it prepares, to learn their shapes.
+            saved += max(0.0, seconds_of(region, "setup") - USUAL_SETUP * region.calls) * (1 - remaining)
+        closing = sum(part.seconds for part in parts_of(region, "epoch") if part.name.startswith("closing"))
+        running = self.wait + step
+        return saved + (closing * min(1.0, saved / running) if running else 0.0)
+
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What every finding on input rests on."""
+        found = [share("of the training waits for data", self.share)]
+        stage = self.function or self.slowest
+        if stage is not None:
+            found.append(took(f"of work per batch in {stage.name}", stage.seconds_per_batch or 0.0))
+        return tuple(found)
+
+    @property
+    def claims(self) -> frozenset[str]:
+        """The parts of the account that a cause of this wait explains."""
+        return frozenset({f"{id(self.region)}:data"})
+
+
+def at(where: Where | None) -> str:
+    """` at train.py:40`, or nothing."""
+    return f" at {words.place(where)}" if where is not None else ""
+
+
+def times(number: float) -> str:
+    """How often, in words."""
+    return f"{number:,.0f} times"
+
+
+def dearest(parts: Iterable[Part]) -> Part | None:
+    """The part that takes the longest."""
+    return max(parts, key=lambda part: part.seconds, default=None)

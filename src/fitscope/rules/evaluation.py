@@ -1,0 +1,134 @@
+"""Causes in the validation."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from fitscope import words
+from fitscope.rules.case import Case, counted, parts_of, share, took
+from fitscope.rules.rule import Cause, Example, Hit, Rule
+from fitscope.source import Script
+
+
+class DominantValidation(Rule):
+    """Validation takes a large part of the training.
+
+    Too often (after every short epoch), too much (`validation_steps` counted in samples instead of batches), or in
+    tiny batches.
+
+    fitscope says so when everything inside the validation takes 30 % of the training or more.
+
+    Change: `validation_steps` = samples divided by the batch size, `validation_freq=5`, a larger
+    `validation_batch_size`, or a smaller sample of the validation data.
+    """
+
+    code = "FS501"
+    name = "dominant-validation"
+    family = "evaluation"
+    fixable = True
+    examples = (
+        Example(
+            slow="""
+import keras, numpy as np
+
+x = np.random.default_rng(0).random((3200, 16)).astype("float32")
+
+def batches():
+    while True:
+        for start in range(0, 3200, 32):
+            yield x[start:start + 32], x[start:start + 32, :1]
+
+model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(batches(), steps_per_epoch=100, epochs=3, validation_data=batches(), validation_steps=640, verbose=0)
+""",
+            fast="""
+import keras, numpy as np
+
+x = np.random.default_rng(0).random((3200, 16)).astype("float32")
+
+def batches():
+    while True:
+        for start in range(0, 3200, 32):
+            yield x[start:start + 32], x[start:start + 32, :1]
+
+model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(batches(), steps_per_epoch=100, epochs=3, validation_data=batches(), validation_steps=20, verbose=0)
+""",
+            line="model.fit(batches()",
+            estimable=False,
+        ),
+    )
+
+    def diagnose(self, case: Case) -> Iterable[Cause]:
+        """Looks at the validation of every fit."""
+        for region in case.regions("fit"):
+            parts = [part for part in parts_of(region, "validation") if not part.name.startswith("compile")]
+            spent = sum(part.seconds for part in parts)
+            steps = max((part.count for part in parts if part.name.startswith("step: step")), default=0)
+            if not parts or not case.matters(spent, 0.3) or spent < 0.3 * region.wall_seconds:
+                continue
+            more = steps / region.steps if region.steps else 0.0
+            often = f", with {more:.1f} times as many steps as the training" if more > 1 else ""
+            yield Cause(
+                says=f"Validation takes {words.share(spent / case.seconds)} of the training{often}.",
+                where=region.where,
+                evidence=(
+                    share("of the training is validation", spent / case.seconds),
+                    counted("validation steps", steps),
+                    counted("training steps", region.steps),
+                    took("per validation", spent / max(1, region.epochs)),
+                ),
+                saves=case.saves(0.93 * spent),
+                remedy=(
+                    "Count validation_steps in batches, validate every few epochs (validation_freq=5), in larger "
+                    "batches, or on a part of the data."
+                ),
+                claims=frozenset({f"{id(region)}:validation"}),
+            )
+
+    def lint(self, script: Script) -> Iterable[Hit]:
+        """More validation than training, or validation steps that count examples."""
+        for call in script.model_calls("fit", "fit_generator"):
+            steps, others = script.argument(call, "validation_steps"), script.argument(call, "steps_per_epoch")
+            if steps is None or others is None:
+                continue
+            number, trained = script.literal(steps), script.literal(others)
+            every = script.literal(script.argument(call, "validation_freq")) in (None, 1)
+            if type(number) is int and type(trained) is int and number >= 2 * trained and every:
+                yield Hit(
+                    steps.lineno,
+                    f"Each validation takes {number} steps, and the epoch before it {trained}.",
+                    "Validate on fewer batches, or every few epochs (validation_freq).",
+                )
+            if not _is_divided(script, others) or not _counts_examples(script, steps):
+                continue
+            batches = script.generator(script.argument(call, "validation_data")) is not None
+            if batches or isinstance(steps, ast.Attribute):
+                yield Hit(
+                    steps.lineno,
+                    f"validation_steps={ast.unparse(steps)} counts examples, but every step takes a batch: each "
+                    "validation goes through its data many times.",
+                    "Divide it by the batch size, as in steps_per_epoch.",
+                )
+
+
+def _is_divided(script: Script, node: ast.AST) -> bool:
+    values = script.values(node)
+    whole = values[0] if len(values) == 1 else node
+    return any(isinstance(item, ast.Div | ast.FloorDiv) for item in ast.walk(whole))
+
+
+def _counts_examples(script: Script, node: ast.AST) -> bool:
+    """`len(rows)`, `rows.shape[0]`, `generator.samples`; not the length of a loader, which counts batches."""
+    if isinstance(node, ast.Call) and script.called(node) == "len" and node.args:
+        made = [value for value in script.values(node.args[0]) if isinstance(value, ast.Call)]
+        return not any(script.local_class(value.func) or "DataLoader" in script.called(value) for value in made)
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+        return isinstance(node.slice, ast.Constant) and node.slice.value == 0
+    return isinstance(node, ast.Attribute) and node.attr == "samples"
+
+
+RULES = (DominantValidation(),)

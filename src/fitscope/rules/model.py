@@ -1,0 +1,529 @@
+"""Causes in the model: what the step itself computes, and in which way."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+
+from fitscope import words
+from fitscope.model import Line, Region
+from fitscope.rules.case import Case, counted, parts_of, seconds_of, share, took
+from fitscope.rules.rule import Cause, Example, Hit, Rule
+from fitscope.source import INTO_PYTHON, Inner, Script
+
+NUMPY = re.compile(r"\b(np|numpy)\.\w+|\.numpy\(\)|convert_to_numpy")
+
+
+IN_PYTHON = ("keras.ops.convert_to_numpy", "numpy.", "sklearn.metrics.")
+FEW_ROUNDS = 8
+ONE_BY_ONE = ("jax.lax.map", "keras.backend.map_fn", "keras.ops.map", "tensorflow.map_fn")
+TYPE_SETTERS = (
+    *("keras.backend.set_floatx", "keras.config.set_dtype_policy", "keras.config.set_floatx"),
+    *("keras.dtype_policies.set_dtype_policy", "keras.mixed_precision.set_dtype_policy"),
+    *("keras.mixed_precision.set_global_policy", "keras.mixed_precision.experimental.set_policy"),
+)
+
+
+class ModelRule(Rule):
+    """A cause in the model."""
+
+    family = "model"
+
+    def diagnose(self, case: Case) -> Iterable[Cause]:
+        """Looks at every training whose step matters."""
+        for region in case.regions("fit", "train_on_batch", "loop"):
+            if case.matters(seconds_of(region, "step"), 0.1):
+                yield from self.of_region(case, region)
+
+    def of_region(self, case: Case, region: Region) -> Iterable[Cause]:
+        """What one training shows of this cause."""
+        raise NotImplementedError
+
+
+def step_lines(region: Region) -> list[Line]:
+    """Lines of the user's code that the step was found in."""
+    return [line for part in parts_of(region, "step") for line in part.lines if part.name != "your code in the loop"]
+
+
+class PythonInModel(ModelRule):
+    """A layer, a loss or a metric leaves the compiled step for Python or NumPy.
+
+    Where NumPy code runs in a layer (through `numpy_function`, `py_function`, or eagerly), no gradient passes
+    through it: the layers before it do not learn. That comes first; the time is the second reason.
+
+    fitscope says so when Python functions that the compiled step calls back take at least 3 % of the training, or
+    when lines with NumPy calls were found in the step of an eager backend.
+
+    Change: the same operation from `keras.ops`, which has a gradient and stays in the compiled step.
+    """
+
+    code = "FS401"
+    name = "python-in-model"
+    rank = 30
+    examples = (
+        Example(
+            slow="""
+import time
+import keras, numpy as np, tensorflow as tf
+
+def smooth(values):
+    time.sleep(0.004)
+    return np.sin(values)
+
+class Smooth(keras.layers.Layer):
+    def call(self, inputs):
+        return tf.ensure_shape(tf.numpy_function(smooth, [inputs], tf.float32), inputs.shape)
+
+x = np.random.default_rng(0).random((1600, 8)).astype("float32")
+model = keras.Sequential([keras.Input((8,)), Smooth(), keras.layers.Dense(8), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0)
+""",
+            fast="""
+import keras, numpy as np
+
+class Smooth(keras.layers.Layer):
+    def call(self, inputs):
+        return keras.ops.sin(inputs)
+
+x = np.random.default_rng(0).random((1600, 8)).astype("float32")
+model = keras.Sequential([keras.Input((8,)), Smooth(), keras.layers.Dense(8), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0)
+""",
+            line="def smooth(values):",
+            backends=("tensorflow",),
+            estimable=False,
+        ),
+    )
+
+    def of_region(self, case: Case, region: Region) -> Iterable[Cause]:
+        """Functions that are called back, and NumPy lines in eager steps."""
+        if region.inside and case.matters(region.inside[0].seconds):
+            dearest = region.inside[0]
+            spent = min(dearest.seconds, seconds_of(region, "step", "validation"))
+            where, evidence = (
+                dearest.where,
+                (
+                    share("of the training is spent in it", spent / case.seconds),
+                    counted("calls", dearest.count),
+                    took("per call", dearest.seconds / max(1, dearest.count)),
+                ),
+            )
+            name = dearest.name
+        else:
+            lines = [line for line in step_lines(region) if line.share >= 0.2 and NUMPY.search(case.line(line.where))]
+            if not lines or lines[0].samples < 5:
+                return
+            spent = lines[0].share * seconds_of(region, "step")
+            where, name = lines[0].where, lines[0].function
+            evidence = (share("of the looks at the step found it on that line", lines[0].share),)  # type: ignore[assignment]
+        if not case.matters(spent):
+            return
+        yield Cause(
+            says=f"{name} runs Python or NumPy code inside the model: no gradient passes through it, and it is slow.",
+            where=where,
+            evidence=evidence,
+            saves=case.saves(0.85 * spent, spread=1.3),
+            remedy="Write it with keras.ops: the layers before it learn again, and it stays in the compiled step.",
+            claims=frozenset({f"{id(region)}:step"}),
+        )
+
+    def lint(self, script: Script) -> Iterable[Hit]:
+        """Python and NumPy on tensors inside a layer, a loss or a metric."""
+        for inner in script.inner():
+            tensors = script.spread(inner.function, inner.tensors)
+            place = {"call": "a layer", "train_step": "the training step"}.get(inner.kind, f"a {inner.kind}")
+            for call in script.own_calls(inner.function):
+                name = script.called(call)
+                given: list[ast.expr] = [*call.args, *(word.value for word in call.keywords)]
+                if name == ".numpy" and isinstance(call.func, ast.Attribute):
+                    given, name = [call.func.value], "numpy."
+                if name in INTO_PYTHON:
+                    what = "A Python function works"
+                elif name.startswith(IN_PYTHON) and any(script.depends(item, tensors) for item in given):
+                    what = "NumPy works on tensors"
+                else:
+                    continue
+                cut = "no gradient passes through it" if inner.kind in ("call", "loss") else "no graph can hold it"
+                yield Hit(
+                    call.lineno,
+                    f"{what} inside {place} in every step: {cut}, and the step waits for the interpreter.",
+                    "Write it with keras.ops.",
+                )
+
+
+class LoopInModel(ModelRule):
+    """A layer or a loss goes through the examples one by one.
+
+    `tf.map_fn`, `lax.map` or a Python loop over the rows of a batch turns one operation on the batch into as
+    many small ones as it has rows.
+
+    fitscope says so when the user's code asked for a loop while the step was traced (recurrent layers of Keras'
+    own are none of it), or, where steps run eagerly, when the step was found on a line in a loop of `call` or of
+    a loss, and the step takes most of the training.
+
+    Change: operations on the whole batch (`keras.ops` take a leading dimension), or `vectorized_map`.
+    """
+
+    code = "FS402"
+    name = "loop-in-model"
+    rank = 40
+    examples = (
+        Example(
+            slow="""
+import keras, numpy as np, tensorflow as tf
+
+def loss(y_true, y_pred):
+    rows = tf.map_fn(lambda pair: tf.reduce_sum(tf.square(pair[0] - pair[1])), (y_true, y_pred), tf.float32)
+    return tf.reduce_mean(rows)
+
+x = np.random.default_rng(0).random((3840, 16)).astype("float32")
+model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(16)])
+model.compile("sgd", loss)
+model.fit(x, x, batch_size=64, epochs=4, verbose=0)
+""",
+            fast="""
+import keras, numpy as np, tensorflow as tf
+
+def loss(y_true, y_pred):
+    return tf.reduce_mean(tf.reduce_sum(tf.square(y_true - y_pred), axis=-1))
+
+x = np.random.default_rng(0).random((3840, 16)).astype("float32")
+model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(16)])
+model.compile("sgd", loss)
+model.fit(x, x, batch_size=64, epochs=4, verbose=0)
+""",
+            line="rows = tf.map_fn",
+            backends=("tensorflow",),
+            estimable=False,
+        ),
+        Example(
+            slow="""
+import keras, numpy as np
+
+def loss(y_true, y_pred):
+    total = 0.0
+    for row in range(64):
+        total = total + keras.ops.sum(keras.ops.square(y_true[row] - y_pred[row]))
+    return total / 64
+
+x = np.random.default_rng(0).random((3840, 16)).astype("float32")
+model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(16)])
+model.compile("sgd", loss)
+model.fit(x, x, batch_size=64, epochs=4, verbose=0)
+""",
+            fast="""
+import keras, numpy as np
+
+def loss(y_true, y_pred):
+    return keras.ops.mean(keras.ops.sum(keras.ops.square(y_true - y_pred), axis=-1))
+
+x = np.random.default_rng(0).random((3840, 16)).astype("float32")
+model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(16)])
+model.compile("sgd", loss)
+model.fit(x, x, batch_size=64, epochs=4, verbose=0)
+""",
+            line="total = total + keras.ops.sum",
+            backends=("torch",),
+            estimable=False,
+        ),
+    )
+
+    def of_region(self, case: Case, region: Region) -> Iterable[Cause]:
+        """Loops that were traced, and lines in loops that eager steps were found on."""
+        step = seconds_of(region, "step")
+        traced = case.facts("loop-in-model", region)
+        lines = [line for line in step_lines(region) if case.in_loop(line.where) and line.samples >= 5]
+        if traced and case.matters(step, 0.3):
+            where, how, evidence = traced[0]["where"], "the traced step holds its loop", ()
+        elif lines and sum(line.share for line in lines) >= 0.4 and case.matters(step, 0.3):
+            where, how = lines[0].where, "the step was found there"
+            evidence = (share("of the looks at the step", sum(line.share for line in lines)),)  # type: ignore[assignment]
+        else:
+            return
+        yield Cause(
+            says=f"The model goes through the examples one by one: {how}.",
+            where=where,
+            evidence=(
+                share("of the training is spent in the step", step / case.seconds),
+                took("per step", step / max(1, region.steps)),
+                *evidence,
+            ),
+            saves=(0.25 * step, 0.92 * step),
+            remedy="Write it for the whole batch at once (keras.ops take a leading dimension), or vectorized_map.",
+            claims=frozenset({f"{id(region)}:step"}),
+        )
+
+    def lint(self, script: Script) -> Iterable[Hit]:
+        """Loops over the examples or an axis of a tensor inside a layer, a loss or a metric."""
+        for inner in script.inner():
+            tensors = script.spread(inner.function, inner.tensors)
+            for node in script.own(inner.function):
+                if isinstance(node, ast.Call) and script.called(node) in ONE_BY_ONE:
+                    given = (*node.args[1:], *(word.value for word in node.keywords))
+                    if any(script.depends(item, tensors) for item in given):
+                        yield Hit(
+                            node.lineno,
+                            "The model goes through its batch one example at a time.",
+                            "Write it for the whole batch: most operations take a leading axis more.",
+                        )
+                elif isinstance(node, ast.For) and _goes_over_tensor(script, node, inner, tensors):
+                    yield Hit(
+                        node.lineno,
+                        "The model goes through a tensor in a Python loop: each round becomes operations of its own.",
+                        "Write it for the whole tensor, or with a recurrent layer.",
+                    )
+
+
+def _goes_over_tensor(script: Script, loop: ast.For, inner: Inner, tensors: frozenset[str]) -> bool:
+    """Whether a loop goes through a tensor, or counts along one of its axes."""
+    sources = [loop.iter]
+    if isinstance(loop.iter, ast.Call):
+        name = script.called(loop.iter)
+        if name == "range":
+            sized = any(_is_size(script, item, tensors) for item in loop.iter.args)
+            return sized or (inner.kind in ("loss", "metric") and _takes_rows(script, loop, inner))
+        if name in ("keras.ops.unstack", "tensorflow.unstack"):
+            return bool(loop.iter.args) and script.depends(loop.iter.args[0], tensors)
+        sources = loop.iter.args if name in ("enumerate", "zip") else []
+    # What a layer is called with may be a list of tensors; y_true and y_pred are tensors.
+    given = [source.id for source in sources if isinstance(source, ast.Name)]
+    return inner.kind in ("loss", "metric") and bool(given) and all(name in inner.tensors for name in given)
+
+
+def _takes_rows(script: Script, loop: ast.For, inner: Inner) -> bool:
+    """`y_pred[row]` with the variable of a loop of more than a few rounds: one example at a time."""
+    if not isinstance(loop.target, ast.Name) or (script.rounds(loop) or 0) < FEW_ROUNDS:
+        return False
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in inner.tensors:
+            index = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+            if isinstance(index, ast.Name) and index.id == loop.target.id:
+                return True
+    return False
+
+
+def _is_size(script: Script, node: ast.AST, tensors: frozenset[str], depth: int = 2) -> bool:
+    """Whether an expression is the size of a tensor along an axis: `x.shape[1]`, `tf.shape(x)[0]`."""
+    if isinstance(node, ast.Name) and depth:
+        values = script.values(node)
+        return len(values) == 1 and _is_size(script, values[0], tensors, depth - 1)
+    if not isinstance(node, ast.Subscript):
+        return False
+    shape: ast.expr = node.value
+    values = script.values(shape)
+    shape = values[0] if len(values) == 1 else shape
+    if isinstance(shape, ast.Attribute) and shape.attr == "shape":
+        return script.depends(shape.value, tensors)
+    return (
+        isinstance(shape, ast.Call)
+        and script.called(shape) in ("keras.backend.shape", "keras.ops.shape", "tensorflow.shape")
+        and any(script.depends(item, tensors) for item in shape.args)
+    )
+
+
+class Float16OnCpu(ModelRule):
+    """The model computes in float16 on a processor that has no hardware for it.
+
+    `mixed_float16` is made for GPUs. A CPU converts every number to float32 and back.
+
+    fitscope says so when the layers compute in float16, the training runs on a CPU, and the step takes at least
+    10 % of the training.
+
+    Change: `keras.mixed_precision.set_global_policy("float32")` on this machine (or `mixed_bfloat16` where the
+    processor supports it).
+    """
+
+    code = "FS403"
+    name = "float16-on-cpu"
+    fixable = True
+    examples = (
+        Example(
+            slow="""
+import keras, numpy as np
+
+keras.mixed_precision.set_global_policy("mixed_float16")
+x = np.random.default_rng(0).random((256, 24, 24, 3)).astype("float32")
+model = keras.Sequential([keras.Input((24, 24, 3)), keras.layers.Conv2D(24, 3, activation="relu"),
+                          keras.layers.Conv2D(24, 3, activation="relu"), keras.layers.GlobalAveragePooling2D(),
+                          keras.layers.Dense(1, dtype="float32")])
+model.compile("sgd", "mse")
+model.fit(x, x[:, 0, 0, :1], batch_size=32, epochs=3, verbose=0)
+keras.mixed_precision.set_global_policy("float32")
+""",
+            fast="""
+import keras, numpy as np
+
+x = np.random.default_rng(0).random((256, 24, 24, 3)).astype("float32")
+model = keras.Sequential([keras.Input((24, 24, 3)), keras.layers.Conv2D(24, 3, activation="relu"),
+                          keras.layers.Conv2D(24, 3, activation="relu"), keras.layers.GlobalAveragePooling2D(),
+                          keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(x, x[:, 0, 0, :1], batch_size=32, epochs=3, verbose=0)
+""",
+            line='set_global_policy("mixed_float16")',
+            estimable=False,
+        ),
+    )
+
+    def of_region(self, case: Case, region: Region) -> Iterable[Cause]:
+        """A model that computes in float16 on a CPU."""
+        settings = case.settings(region)
+        step = seconds_of(region, "step")
+        if settings.get("compute_dtype") == "float16" and settings.get("device") == "cpu":
+            yield Cause(
+                says="The model computes in float16 on a CPU, which has no hardware for it.",
+                where=case.find(r"float16") or region.where,
+                evidence=(share("of the training is spent in the step", step / case.seconds),),
+                saves=(0.25 * step, 0.75 * step),
+                remedy='keras.mixed_precision.set_global_policy("float32") on this machine.',
+                claims=frozenset({f"{id(region)}:step"}),
+            )
+
+    def lint(self, script: Script) -> Iterable[Hit]:
+        """float16 in a script that hides its GPUs."""
+        if script.environment.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+            for call in _chosen_types(script, "float16", "mixed_float16"):
+                yield Hit(
+                    call.lineno,
+                    "float16 is chosen, and the script hides its GPUs: processors have no hardware for float16.",
+                    "float32, or mixed_bfloat16 on a processor that has it.",
+                )
+
+
+def _chosen_types(script: Script, *names: str) -> Iterable[ast.Call]:
+    """The calls that choose one of these types for all layers."""
+    for call in script.calls:
+        if script.called(call) in TYPE_SETTERS and call.args and script.literal(call.args[0]) in names:
+            yield call
+
+
+class Float64Model(ModelRule):
+    """The model computes in float64, which takes twice the memory and about twice the time.
+
+    fitscope says so when the trained variables are float64.
+
+    Change: `keras.config.set_floatx("float32")`, and `astype("float32")` on the data.
+    """
+
+    code = "FS404"
+    name = "float64-model"
+    fixable = True
+    examples = (
+        Example(
+            slow="""
+import keras, numpy as np
+
+keras.config.set_floatx("float64")
+x = np.random.default_rng(0).random((2560, 256))
+model = keras.Sequential([keras.Input((256,)), keras.layers.Dense(1024, activation="relu"),
+                          keras.layers.Dense(256, activation="relu"), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(x, x[:, :1], batch_size=64, epochs=6, verbose=0)
+keras.config.set_floatx("float32")
+""",
+            fast="""
+import keras, numpy as np
+
+x = np.random.default_rng(0).random((2560, 256)).astype("float32")
+model = keras.Sequential([keras.Input((256,)), keras.layers.Dense(1024, activation="relu"),
+                          keras.layers.Dense(256, activation="relu"), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(x, x[:, :1], batch_size=64, epochs=6, verbose=0)
+""",
+            line='set_floatx("float64")',
+            backends=("tensorflow", "torch"),
+            estimable=False,
+        ),
+    )
+
+    def of_region(self, case: Case, region: Region) -> Iterable[Cause]:
+        """A model whose variables are float64."""
+        settings = case.settings(region)
+        step = seconds_of(region, "step")
+        if settings.get("variable_dtype") == "float64":
+            yield Cause(
+                says="The model computes in float64.",
+                where=case.find(r"float64") or region.where,
+                evidence=(share("of the training is spent in the step", step / case.seconds),),
+                saves=(0.1 * step, 0.55 * step),
+                remedy='keras.config.set_floatx("float32"), and give the data as float32.',
+                claims=frozenset({f"{id(region)}:step"}),
+            )
+
+    def lint(self, script: Script) -> Iterable[Hit]:
+        """float64 chosen for all layers."""
+        for call in _chosen_types(script, "float64"):
+            yield Hit(
+                call.lineno,
+                "The whole model computes in float64: twice the bytes of float32 in every operation.",
+                "float32, unless the result needs the digits.",
+            )
+
+
+class EpochsPastBest(ModelRule):
+    """The training went on long after the validation score stopped improving.
+
+    fitscope says so when, by the recorded history, at least eight epochs and at least half of all epochs came
+    after the best `val_loss`, and no EarlyStopping was there. It says nothing of accuracy.
+
+    Change: `EarlyStopping(patience=5, restore_best_weights=True)`.
+    """
+
+    code = "FS410"
+    name = "epochs-past-best"
+    fixable = True
+    examples = (
+        Example(
+            slow="""
+import keras, numpy as np
+
+rng = np.random.default_rng(0)
+x, y = rng.random((96, 32)).astype("float32"), rng.random((96, 1)).astype("float32")
+keras.utils.set_random_seed(0)
+model = keras.Sequential([keras.Input((32,)), keras.layers.Dense(256, activation="relu"), keras.layers.Dense(1)])
+model.compile(keras.optimizers.Adam(0.01), "mse")
+model.fit(x[:64], y[:64], batch_size=2, epochs=40, validation_data=(x[64:], y[64:]), verbose=0)
+""",
+            fast="""
+import keras, numpy as np
+
+rng = np.random.default_rng(0)
+x, y = rng.random((96, 32)).astype("float32"), rng.random((96, 1)).astype("float32")
+keras.utils.set_random_seed(0)
+model = keras.Sequential([keras.Input((32,)), keras.layers.Dense(256, activation="relu"), keras.layers.Dense(1)])
+model.compile(keras.optimizers.Adam(0.01), "mse")
+stop = keras.callbacks.EarlyStopping(patience=3, restore_best_weights=True)
+model.fit(x[:64], y[:64], batch_size=2, epochs=40, validation_data=(x[64:], y[64:]), verbose=0, callbacks=[stop])
+""",
+            line="model.fit(x[:64], y[:64]",
+            estimable=False,
+        ),
+    )
+
+    def diagnose(self, case: Case) -> Iterable[Cause]:
+        """Looks at the history of every fit."""
+        for region in case.regions("fit"):
+            for fact in case.facts("history", region):
+                scores = fact["scores"].get("val_loss") or []
+                callbacks = [each["name"] for each in case.settings(region).get("callbacks", ())]
+                if len(scores) < 12 or "EarlyStopping" in callbacks or region.calls != 1:
+                    continue
+                best = scores.index(min(scores))
+                after = len(scores) - 1 - best
+                wasted = region.wall_seconds * max(0, after - 5) / len(scores)
+                if after < max(8, len(scores) / 2) or not case.matters(wasted):
+                    continue
+                yield Cause(
+                    says=f"{words.count(after, 'epoch')} came after the best val_loss, in epoch {best + 1}.",
+                    where=region.where,
+                    evidence=(counted("epochs after the best", after), took("spent on them", wasted)),
+                    saves=case.saves(wasted, spread=1.1),
+                    remedy="EarlyStopping(patience=5, restore_best_weights=True) in callbacks=[…].",
+                    claims=frozenset({f"{id(region)}:epochs"}),
+                )
+
+
+RULES = (PythonInModel(), LoopInModel(), Float16OnCpu(), Float64Model(), EpochsPastBest())

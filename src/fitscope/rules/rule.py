@@ -1,0 +1,74 @@
+"""What a rule is: one cause of slow training, how it is seen, and a script with it and one without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from fitscope.model import Evidence, Where
+
+if TYPE_CHECKING:
+    from fitscope.rules.case import Case
+    from fitscope.source import Script
+
+FAMILIES = ("input", "callbacks", "execution", "model", "evaluation", "hardware")
+BACKENDS = ("tensorflow", "jax", "torch")
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What a rule found in a run: whose seconds they are, and how many of them the remedy gives back."""
+
+    says: str
+    where: Where | None
+    evidence: tuple[Evidence, ...]
+    saves: tuple[float, float]
+    """Seconds of the recorded training that go away: at least, and at most."""
+    remedy: str
+    claims: frozenset[str] = frozenset()
+    """The parts whose time this explains; of two causes that claim the same part the dearer has it."""
+
+
+@dataclass(frozen=True)
+class Hit:
+    """What a rule found in the source alone."""
+
+    line: int
+    says: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A training with the cause and the same one without it, as scripts that run on these backends."""
+
+    slow: str
+    fast: str
+    backends: tuple[str, ...] = BACKENDS
+    line: str = ""
+    """The text of the line that the finding is about; empty where it has none."""
+    estimable: bool = True
+    """Whether fast over slow is the gain that the finding estimates."""
+
+
+class Rule:
+    """One cause. The docstring of a rule is its page in the manual; its first line says what is wrong."""
+
+    code: ClassVar[str]
+    name: ClassVar[str]
+    family: ClassVar[str]
+    fixable: ClassVar[bool] = False
+    rank: ClassVar[int] = 50
+    """Of causes that explain the same seconds the one of the lowest rank has them: the narrowest."""
+    fallback: ClassVar[bool] = False
+    """Said only where nothing narrower explains the seconds."""
+    examples: ClassVar[tuple[Example, ...]] = ()
+
+    def diagnose(self, case: Case) -> Iterable[Cause]:
+        """What a run shows of this cause."""
+        return ()
+
+    def lint(self, script: Script) -> Iterable[Hit]:
+        """What the source alone shows of this cause."""
+        return ()
