@@ -156,7 +156,8 @@ class _Flow:
         function = self.script.function(node.func)
         if isinstance(function, ast.FunctionDef) and self._depth < 3 and self.handles_datasets(function):
             names = self.script.parameters(function)
-            pairs = {**dict(zip(names, given, strict=False)), **named}
+            pairs: dict[str | None, Chain | None] = dict(zip(names, given, strict=False))
+            pairs.update(named)
             self._depth += 1
             inside = {name: chain for name, chain in pairs.items() if name and chain is not None}
             returned = self.block(function.body, inside, sure=sure)
