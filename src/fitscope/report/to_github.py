@@ -1,0 +1,31 @@
+"""Findings as annotations of a GitHub workflow: they appear beside the lines of a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fitscope.model import Finding
+
+
+def to_github(findings: Iterable[Finding]) -> str:
+    """One `::warning` command a line."""
+    return "\n".join(_annotation(finding) for finding in findings)
+
+
+def _annotation(finding: Finding) -> str:
+    title = f"{finding.code} {finding.name}"
+    if finding.where is None:
+        return f"::warning title={_property(title)}::{_data(finding.says)}"
+    file, _, cell = finding.where.file.partition(":cell ")
+    # A notebook is shown to GitHub as the JSON that it is, where our line numbers mean nothing.
+    line = 1 if cell else finding.where.line
+    says = f"cell {cell}, line {finding.where.line}: {finding.says}" if cell else finding.says
+    return f"::warning file={_property(file)},line={line},title={_property(title)}::{_data(says)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
