@@ -44,7 +44,7 @@ def _share_seconds(
     """Of causes that explain the same parts the narrowest has the seconds; a second one what that may leave."""
     taken: dict[str, list[tuple[float, float]]] = {}
     shared: list[tuple[tuple[Rule, Cause], tuple[float, float]]] = []
-    for rule, cause in sorted(found, key=lambda pair: pair[0].rank):
+    for rule, cause in sorted(found, key=_rank):
         before = max((taken.get(claim, []) for claim in cause.claims), key=len, default=[])
         saves = cause.saves
         if before:
@@ -56,6 +56,11 @@ def _share_seconds(
             taken.setdefault(claim, []).append(saves)
         shared.append(((rule, cause), saves))
     return shared
+
+
+def _rank(found: tuple[Rule, Cause]) -> int:
+    rule, cause = found
+    return rule.rank if cause.rank is None else cause.rank
 
 
 def _finding(case: Case, rule: Rule, cause: Cause, low: float, high: float) -> Finding:

@@ -221,7 +221,12 @@ class _Reader:
             placed["where"] = self._where(fact["file"], fact.get("line"))
         if isinstance(fact.get("stages"), list):
             placed["stages"] = [
-                {**stage, "where": self._where(stage.get("file"), stage.get("line"))} for stage in fact["stages"]
+                {
+                    **stage,
+                    "where": self._where(stage.get("file"), stage.get("line")),
+                    "made": self._where(*(stage.get("made") or (None, None))),
+                }
+                for stage in fact["stages"]
             ]
         return placed
 

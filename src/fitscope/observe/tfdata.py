@@ -225,6 +225,7 @@ def describe(dataset: Any) -> list[dict[str, Any]]:
                 "kind": _kind(type(stage).__name__),
                 "file": file,
                 "line": line,
+                "made": _made.get(stage),
                 "parallel": _number(calls) if calls is not None else None,
                 "size": _number(getattr(stage, "_buffer_size", getattr(stage, "_count", None))),
                 "bytes": _bytes(getattr(stage, "element_spec", None)),

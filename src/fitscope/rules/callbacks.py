@@ -517,7 +517,7 @@ model.save("model.keras")
                     counted("checkpoints", number),
                     took("per checkpoint", spent / number),
                 ),
-                saves=case.saves((0.95 if often else 0.8) * spent),
+                saves=case.saves(0.95 * spent + cold(region, spent) if often else 0.8 * spent),
                 remedy=(
                     'Save once per epoch or less often (save_freq="epoch"), only the best (save_best_only=True), or '
                     "behind the training's back (fitscope.BackgroundCheckpoint)."

@@ -19,14 +19,14 @@ LEAST_WAIT = 0.08
 """A wait for data below this share is nobody's fault: some of it every training has."""
 
 PAUSE = 0.003
-COLD_SHARE, COLD_SECONDS = 0.6, 0.0015
+COLD_SHARE, COLD_SECONDS = 0.6, 0.002
 """After a pause of some milliseconds the next step is slower: by so many seconds, and at most by that share."""
 
 USUAL_SETUP = 0.15
 """Seconds that Keras takes to prepare a call when the data costs nothing."""
 
 CONTENDED = 0.45
-"""The part of a step that goes to waiting for the interpreter while Python code in other threads holds it."""
+"""The part of a step that goes to waiting for the interpreter or a core while other threads prepare data."""
 
 PYTHON_SOURCES = ("PyDataset", "generator", "DataLoader")
 
@@ -250,6 +250,9 @@ class Input:
         slower = cold(region, self.training_wait)
         if beside and self.python_computes:
             worked = sum(self.busy(stage) for stage in self.python) or self.busy(self.slowest)
+            slower = max(slower, min(CONTENDED * step, 0.5 * worked))
+        elif self.function is None:
+            worked = sum(self.busy(stage) for stage in self.native)
             slower = max(slower, min(CONTENDED * step, 0.5 * worked))
         saved += slower * (1 - remaining)
         if self.function is not None and self.source in PYTHON_SOURCES:

@@ -615,7 +615,7 @@ for row in rows:
     answers.append(model.predict_on_batch(row[None]))
 """,
             line="answers.append(model.predict(",
-            backends=("tensorflow", "jax"),
+            backends=("tensorflow",),
             estimable=False,
         ),
     )
@@ -753,7 +753,7 @@ for row in rows:
     model.train_on_batch(row[None], row[None, :1])
 """,
             line="model.fit(row[None]",
-            backends=("tensorflow", "jax"),
+            backends=("tensorflow",),
             estimable=False,
         ),
     )

@@ -115,8 +115,8 @@ class SlowingDown(HardwareRule):
 
     Something grows: a list in a callback, a graph, a history, the memory.
 
-    fitscope says so when the steps are divided into five stretches, each stretch's median is above that of the
-    one before, and the last is at least 1.4 times the first.
+    fitscope says so when the steps are divided into five stretches, their medians rise, and the last is at
+    least 1.4 times the first.
 
     Change: find what grows; the report names the memory that the process gained meanwhile.
     """
@@ -135,7 +135,7 @@ class Remember(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         self.seen.append(logs["loss"])
-        self.mean = sum(sorted(self.seen * 40)) / len(self.seen)
+        self.mean = sum(sorted(self.seen * 100)) / len(self.seen)
 
 model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dense(1)])
 model.compile("sgd", "mse")
@@ -166,7 +166,7 @@ model.fit(x, x[:, :1], batch_size=8, epochs=3, verbose=0, callbacks=[Remember()]
                 continue
             size = len(durations) // 5
             middles = [median(durations[start : start + size]) for start in range(0, 5 * size, size)]
-            rising = all(later > earlier for earlier, later in pairwise(middles))
+            rising = sum(later > earlier for earlier, later in pairwise(middles)) >= 3
             lost = sum(max(0.0, duration - middles[0]) for duration in durations)
             if not rising or middles[-1] < 1.4 * middles[0] or not case.matters(lost, 0.05):
                 continue

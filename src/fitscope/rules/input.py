@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from typing import Any
 
 from fitscope import words
-from fitscope.model import Evidence
+from fitscope.model import Evidence, Where
 from fitscope.pipelines import Chain, Link
 from fitscope.rules.case import PYTHON_SOURCES, Case, Input, counted, seconds_of, share, took
 from fitscope.rules.rule import Cause, Example, Hit, Rule
@@ -15,7 +16,7 @@ from fitscope.syntax import Function, Loop
 
 PARALLEL_CALLS = 16
 FEW_WORKERS = 4
-START_WORKERS = 0.12
+START_WORKERS = 0.16
 """Seconds that starting and stopping the workers takes in every epoch."""
 READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "Interleave", "ParallelInterleave")
 
@@ -42,10 +43,16 @@ class InputRule(Rule):
         raise NotImplementedError
 
 
-def map_of(data: Input) -> dict[str, object]:
+def map_of(data: Input) -> dict[str, Any]:
     """The map, as it was written, whose Python function keeps the training waiting."""
     maps = [stage for stage in data.pipeline if stage["kind"] == "map" and stage.get("python")]
     return maps[-1] if maps else {}
+
+
+def line_of(written: dict[str, Any]) -> Where | None:
+    """The line of the script that added a stage to its pipeline."""
+    where: Where | None = written.get("made") or written.get("where")
+    return where
 
 
 class SequentialMap(InputRule):
@@ -110,7 +117,7 @@ model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16, activation="
 model.compile("sgd", "mse")
 model.fit(data, epochs=2, verbose=0)
 """,
-            line="def load(row):",
+            line="data = tf.data.Dataset.from_tensor_slices(rows).map(load)",
         ),
     )
 
@@ -121,8 +128,8 @@ model.fit(data, epochs=2, verbose=0)
             written = map_of(data)
             if not written or written.get("parallel") is not None:
                 return None
-            remaining, calls = 1.5 / PARALLEL_CALLS, str(PARALLEL_CALLS)
-            where, stage = written.get("where"), function
+            remaining, calls = 2 / PARALLEL_CALLS, str(PARALLEL_CALLS)
+            where, stage = line_of(written), function
             why = "and its time is spent waiting"
         else:
             slowest = data.slowest
@@ -132,14 +139,14 @@ model.fit(data, epochs=2, verbose=0)
             if slowest is None or not alone or function is not None or idle < 0.5:
                 return None
             remaining, calls = 1 / (1 + idle), "tf.data.AUTOTUNE"
-            where, stage = slowest.where, slowest
+            where, stage = line_of(written), slowest
             why = f"and {idle:.1f} cores are idle"
         saved = data.saved(remaining)
         if not case.matters(saved):
             return None
         return Cause(
             says=f"The training waits for a map that handles one element at a time, {why}.",
-            where=where,  # type: ignore[arg-type]
+            where=where,
             evidence=(*data.evidence(), counted("calls at once", stage.parallelism)),
             saves=case.saves(saved),
             remedy=(
@@ -389,10 +396,10 @@ model.fit(data, epochs=2, verbose=0)
 
     def of_input(self, case: Case, data: Input) -> Cause | None:
         """A stage that runs many times per batch, or a loop over examples in a loading function."""
-        function, slowest = data.function, data.slowest
+        function, slowest, rank = data.function, data.slowest, self.rank
         if function is not None and data.computes and data.per_example >= 4:
             written = map_of(data)
-            where = written.get("where") or function.where
+            where = line_of(written) or function.where
             calls, name = data.per_example, function.name
         elif data.generates and slowest is not None and (slowest.elements_per_batch or 0) >= 4:
             where, calls, name = slowest.where, slowest.elements_per_batch or 0.0, "the generator"
@@ -400,15 +407,16 @@ model.fit(data, epochs=2, verbose=0)
             line = data.hot_line
             if line is None or line.share < 0.3 or not case.in_loop(line.where):
                 return None
-            where, calls, name = line.where, 0.0, line.function
+            where, calls, name, rank = line.where, 0.0, line.function, PythonInPipeline.rank + 1
         elif function is None and slowest is not None and _cheap_per_element(data):
-            where, calls, name = slowest.where, slowest.elements_per_batch or 0.0, slowest.name
+            where = line_of(data.written(slowest)) or slowest.where
+            calls, name = slowest.elements_per_batch or 0.0, slowest.name
         else:
             return None
         often = f" {calls:,.0f} times for each batch" if calls else " example by example"
         return Cause(
             says=f"The input works on single examples: {name} runs{often}.",
-            where=where,  # type: ignore[arg-type]
+            where=where,
             evidence=data.evidence() + ((counted("calls per batch", calls),) if calls else ()),
             saves=case.saves(data.saved(0.02)),
             remedy=(
@@ -416,6 +424,7 @@ model.fit(data, epochs=2, verbose=0)
                 "arrays to Dataset.from_tensor_slices."
             ),
             claims=data.claims,
+            rank=rank,
         )
 
     def lint(self, script: Script) -> Iterable[Hit]:
@@ -516,7 +525,7 @@ model.fit(data, epochs=3, verbose=0)
             return None
         return Cause(
             says="Loading and computing take turns: no prefetch was written, and TensorFlow's own is turned off.",
-            where=data.pipeline[-1].get("where"),
+            where=line_of(data.pipeline[-1]),
             evidence=data.evidence(),
             saves=case.saves(hidden),
             remedy="End the pipeline with .prefetch(tf.data.AUTOTUNE).",
@@ -607,7 +616,7 @@ model = keras.Sequential([keras.Input((32, 32, 3)), keras.layers.Conv2D(4, 3, st
 model.compile("sgd", "sparse_categorical_crossentropy")
 model.fit(data, epochs=10, verbose=0)
 """,
-            line="def decode(blob, label):",
+            line="data = tf.data.Dataset.from_tensor_slices((blobs",
         ),
     )
 
@@ -621,7 +630,7 @@ model.fit(data, epochs=10, verbose=0)
             return None
         return Cause(
             says=f"The same deterministic work is done {data.passes:,.0f} times over the same data.",
-            where=written.get("where"),
+            where=line_of(written),
             evidence=(*data.evidence(), counted("passes over the data", data.passes)),
             saves=case.saves(data.saved(1 / data.passes)),
             remedy="Keep its result: .cache() after this map and before anything random, if it fits into memory.",
@@ -650,7 +659,7 @@ model.fit(data, epochs=10, verbose=0)
                 )
 
 
-def _per_batch_random(data: Input, written: dict[str, object]) -> bool:
+def _per_batch_random(data: Input, written: dict[str, Any]) -> bool:
     """Whether something random comes before a stage, so that its results differ from pass to pass."""
     before = data.pipeline[: data.pipeline.index(written)] if written in data.pipeline else []
     return any(stage.get("random") or stage.get("python") for stage in before)
@@ -722,7 +731,7 @@ model.fit(data, epochs=10, verbose=0)
             return None
         return Cause(
             says="The cache stands before the expensive work, so that work is done again in every epoch.",
-            where=data.pipeline[cache].get("where"),
+            where=line_of(data.pipeline[cache]),
             evidence=(*data.evidence(), counted("passes over the data", data.passes)),
             saves=case.saves(data.saved(1 / data.passes)),
             remedy="Move .cache() behind the last expensive map that is not random.",
@@ -893,8 +902,8 @@ class CounterproductiveWorkers(InputRule):
     Threads take turns at the interpreter: Python code that computes is slower in two threads than in one.
     Processes have to be started, and every batch has to be sent from one to the other.
 
-    fitscope says so when the training waits for data that several threads load, and together they computed for
-    about as long as one thread could.
+    fitscope says so when the training waits for data that several threads load, and each of them held a
+    processor for no more than its turn.
 
     Change: `workers=1`, and array operations instead of loops; processes only where an experiment shows a gain.
     """
@@ -952,14 +961,12 @@ model.fit(Items(workers=1), epochs=2, verbose=0)
         function = data.function
         if function is None or function.parallelism < 2 or data.source != "PyDataset":
             return None
-        worked = data.busy(function) * (function.working or 0.0)
-        at_once = worked / data.region.wall_seconds if data.region.wall_seconds else 0.0
-        if not data.computes or not 0.5 <= at_once <= 1.25:
+        if not data.computes or (function.working or 0.0) * function.parallelism > 1.7:
             return None
         return Cause(
             says=f"{function.parallelism} threads load the data but take turns: the code holds the interpreter.",
             where=function.where,
-            evidence=(*data.evidence(), counted("processors the threads used together", at_once)),
+            evidence=(*data.evidence(), *_working(data)),
             saves=case.saves(0.15 * data.wait, spread=1.2),
             remedy="Take workers=1 and replace the loop by array operations.",
             claims=data.claims,
@@ -1040,7 +1047,7 @@ model.fit(Local(workers=2), epochs=2, verbose=0)
         function, slowest = data.function, data.slowest
         if function is not None and not data.computes:
             read = data.doing("network") + data.doing("files")
-            if read < 0.5 or int(map_of(data).get("parallel") or 1) >= 8:  # type: ignore[call-overload]
+            if read < 0.5 or int(map_of(data).get("parallel") or 1) >= 8:
                 return None
             line = data.hot_line
             where, what = (line.where if line is not None else function.where), function.name
@@ -1139,7 +1146,7 @@ model.fit(data, epochs=6, verbose=0)
         refill = firsts.seconds - firsts.count * usual
         if not firsts.count or refill < 0.5 * data.training_wait or not case.matters(refill, 0.05):
             return None
-        where = shuffles[-1].get("where")
+        where = line_of(shuffles[-1])
         return Cause(
             says=f"Each epoch begins by filling the shuffle buffer, {words.seconds(refill / firsts.count)} long.",
             where=where,
@@ -1200,7 +1207,7 @@ model = keras.Sequential([keras.Input((24, 24, 3)), keras.layers.Conv2D(32, 3),
 model.compile("sgd", "mse")
 model.fit(data, epochs=2, verbose=0)
 """,
-            line="def parse(blob):",
+            line="data = tf.data.Dataset.from_tensor_slices(scans).map(parse)",
             backends=("tensorflow",),
         ),
     )
@@ -1218,7 +1225,7 @@ model.fit(data, epochs=2, verbose=0)
             return None
         return Cause(
             says=f"{words.size(size)} are read and decoded for every {words.size(used)} that the model gets.",
-            where=stage.get("where"),
+            where=line_of(stage),
             evidence=(*data.evidence(), Evidence("read for what is used", size / used, "times")),
             saves=case.saves(data.saved(0.03)),
             remedy="Store tiles of the size that is used, decode only the window, or cache the decoded records.",
@@ -1248,13 +1255,13 @@ class EagerLayersInPipeline(InputRule):
 import keras, numpy as np
 from keras import layers
 
-images = np.random.default_rng(0).random((48, 32, 32, 3)).astype("float32")
-labels = np.zeros(48, "int32")
+images = np.random.default_rng(0).random((96, 32, 32, 3)).astype("float32")
+labels = np.zeros(96, "int32")
 augment = keras.Sequential([layers.RandomFlip("horizontal"), layers.RandomRotation(0.1)])
 
 class Augmented(keras.utils.PyDataset):
     def __len__(self):
-        return 6
+        return 12
 
     def __getitem__(self, index):
         rows = slice(index * 8, index * 8 + 8)
@@ -1270,8 +1277,8 @@ model.fit(Augmented(), epochs=3, verbose=0)
 import keras, numpy as np, tensorflow as tf
 from keras import layers
 
-images = np.random.default_rng(0).random((48, 32, 32, 3)).astype("float32")
-labels = np.zeros(48, "int32")
+images = np.random.default_rng(0).random((96, 32, 32, 3)).astype("float32")
+labels = np.zeros(96, "int32")
 flip, rotate = layers.RandomFlip("horizontal"), layers.RandomRotation(0.1)
 data = tf.data.Dataset.from_tensor_slices((images, labels)).batch(8)
 data = data.map(lambda x, y: (rotate(flip(x)), y), num_parallel_calls=tf.data.AUTOTUNE)

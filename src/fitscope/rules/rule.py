@@ -27,7 +27,9 @@ class Cause:
     """Seconds of the recorded training that go away: at least, and at most."""
     remedy: str
     claims: frozenset[str] = frozenset()
-    """The parts whose time this explains; of two causes that claim the same part the dearer has it."""
+    """The parts whose time this explains."""
+    rank: int | None = None
+    """In place of the rule's own rank."""
 
 
 @dataclass(frozen=True)

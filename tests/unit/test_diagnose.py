@@ -1,0 +1,135 @@
+from dataclasses import replace
+
+import pytest
+from made import FOLDER, Tree
+
+from fitscope.account import account
+from fitscope.diagnose import diagnose
+from fitscope.model import Called, MachineSample, Stage, Where
+
+TRAIN = Where("train.py", 40)
+
+
+def training(seconds_of, *, steps=100, epochs=2, calls=1, call="fit", backend="tensorflow", **changes):
+    """The report on a training whose parts took so long."""
+    tree = Tree()
+    root = tree.region(call, TRAIN)
+    for (phase, name), seconds in seconds_of.items():
+        tree.add(root, phase, name, seconds, count=steps, where=changes.pop("hook", None))
+    called = {root: Called(calls, steps, epochs, (0.01,) * steps)}
+    stages = {root: tuple(changes.pop("stages", ()))}
+    facts = tuple({"root": root, **fact} for fact in changes.pop("facts", ()))
+    run = tree.run(called=called, stages=stages, facts=facts, backend=backend, **changes)
+    return diagnose(run, account(run))
+
+
+def names(report):
+    return [finding.name for finding in report.findings]
+
+
+def loader(working, *, parallelism=1, seconds=0.09):
+    return Stage("Items.__getitem__", Where("load.py", 7), seconds, parallelism, 1.0, None, working)
+
+
+def test_a_training_that_computes_has_nothing_to_be_said_of():
+    report = training({("step", "step"): 20, ("data", "arrays"): 0.5, ("compile", "tracing"): 1})
+    assert report.findings == ()
+    assert report.doubts == ()
+
+
+def test_a_loader_that_waits_needs_workers():
+    report = training({("data", "PyDataset"): 9, ("step", "step"): 1}, stages=[loader(0.02)])
+    assert names(report) == ["single-worker-loader"]
+    finding = report.findings[0]
+    assert finding.where == Where("load.py", 7)
+    assert 1 < finding.estimated.low < finding.estimated.high <= 2 * finding.estimated.low
+
+
+def test_a_loader_that_computes_needs_no_workers():
+    report = training({("data", "PyDataset"): 9, ("step", "step"): 1}, stages=[loader(0.95)])
+    assert names(report) == ["python-in-pipeline"]
+
+
+def test_threads_that_take_turns_are_said_to():
+    stages = [loader(0.26, parallelism=4, seconds=0.36)]
+    report = training({("data", "PyDataset"): 9, ("step", "step"): 1}, stages=stages)
+    assert names(report)[0] == "counterproductive-workers"
+
+
+def test_a_wait_that_nothing_explains_is_still_a_wait():
+    report = training({("data", "DataLoader"): 5, ("step", "step"): 5}, backend="torch")
+    assert names(report) == ["input-bound"]
+
+
+def test_a_small_wait_is_nobodys_fault():
+    report = training({("data", "PyDataset"): 0.7, ("step", "step"): 9.3}, stages=[loader(0.02, seconds=0.007)])
+    assert names(report) == []
+
+
+def test_a_slow_batch_hook_blocks_and_a_slow_epoch_hook_is_slow():
+    report = training(
+        {("callback", "Watch.on_train_batch_end"): 4, ("callback", "Plot.on_epoch_end"): 2, ("step", "step"): 4}
+    )
+    assert names(report) == ["blocking-callback", "slow-epoch-callback"]
+
+
+def test_estimates_together_never_promise_more_than_all():
+    report = training(
+        {
+            ("callback", "A.on_train_batch_end"): 30,
+            ("callback", "B.on_train_batch_end"): 30,
+            ("callback", "C.on_epoch_end"): 30,
+            ("step", "step"): 1,
+        }
+    )
+    saved = sum(1 - 1 / finding.estimated.high for finding in report.findings)
+    assert len(report.findings) == 3
+    assert saved <= 1 + 1e-9
+
+
+def test_the_dearest_comes_first():
+    report = training(
+        {("callback", "A.on_train_batch_end"): 1, ("callback", "B.on_epoch_end"): 5, ("step", "step"): 4}
+    )
+    assert names(report) == ["slow-epoch-callback", "blocking-callback"]
+
+
+def test_what_takes_less_than_three_percent_is_not_said():
+    assert names(training({("callback", "A.on_train_batch_end"): 0.28, ("step", "step"): 9.72})) == []
+
+
+def test_an_eager_model_is_named_except_on_torch():
+    eager = [{"fact": "settings", "run_eagerly": True}]
+    assert names(training({("step", "step"): 10}, facts=eager)) == ["eager-execution"]
+    assert names(training({("step", "step"): 10}, facts=eager, backend="torch")) == []
+
+
+def test_a_blink_is_too_short_to_judge():
+    report = training({("callback", "A.on_train_batch_end"): 0.5, ("step", "step"): 0.1})
+    assert report.findings == ()
+    assert "too little" in report.doubts[0]
+
+
+def test_other_programs_are_mentioned():
+    sample = MachineSample(1.0, (0.9, 0.9), 0.6, 10**9, 0.0, 0, 0)
+    report = training({("step", "step"): 10}, samples=(sample,) * 5)
+    assert "Other programs used 1.2 processors" in report.doubts[0]
+
+
+def test_a_source_that_changed_since_is_not_read(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("model.compile(run_eagerly=True)\n")
+    tree = Tree()
+    root = tree.region("fit", Where("train.py", 9))
+    tree.add(root, "step", "step", 10)
+    facts = ({"fact": "settings", "root": root, "run_eagerly": True},)
+    run = tree.run(facts=facts, backend="tensorflow", called={root: Called(1, 100, 1)})
+    later, earlier = (replace(run, cwd=str(tmp_path), started=started) for started in (9e12, 1.0))
+    assert diagnose(later, account(later)).findings[0].where == Where("train.py", 1)
+    assert diagnose(earlier, account(earlier)).findings[0].where == Where("train.py", 9)
+
+
+@pytest.mark.parametrize("cwd", [FOLDER, "/nowhere"])
+def test_a_run_is_diagnosed_where_its_source_is_not_at_hand(cwd):
+    report = training({("callback", "A.on_train_batch_end"): 5, ("step", "step"): 5}, cwd=cwd)
+    assert names(report) == ["blocking-callback"]
