@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check lint docs overhead clean
+.PHONY: demo test check lint docs corpus overhead clean
 
 demo: .venv/demo
 	$(BIN)/fitscope demo
@@ -25,6 +25,9 @@ lint: .venv/all
 docs: .venv/all
 	$(BIN)/python docs/generate.py
 
+corpus: .venv/corpus
+	$(BIN)/python corpus/run.py
+
 overhead: .venv/benchmark
 	$(BIN)/python benchmarks/overhead.py
 
@@ -39,6 +42,10 @@ overhead: .venv/benchmark
 .venv/all: pyproject.toml | .venv/bin/python
 	$(BIN)/pip install --quiet --editable . --group backends --group test --group check
 	touch $@ .venv/demo
+
+.venv/corpus: .venv/all
+	$(BIN)/pip install --quiet --group corpus
+	touch $@
 
 .venv/benchmark: .venv/all
 	$(BIN)/pip install --quiet --group benchmark

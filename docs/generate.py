@@ -1,6 +1,7 @@
 """Writes the generated parts of the documentation, or with --check says which of them are stale.
 
-The command line reference in README comes from the commands' own help; the list of phases from the model.
+The command line reference in README comes from the commands' own help, the list of phases from the model, the list
+of causes and a page for each from the rules.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from pathlib import Path
 import click
 
 from fitscope.cli import COMMANDS, group
+from fitscope.manual import page
 from fitscope.model import PHASES
+from fitscope.rules import CATALOG
 
 ROOT = Path(__file__).parent.parent
 MEANING = {
@@ -49,21 +52,39 @@ def phases() -> str:
     return "\n".join(["| phase | what it is |", "|---|---|", *rows])
 
 
-BLOCKS = {"commands": commands, "phases": phases}
+def causes() -> str:
+    rows = [f"| [{rule.name}](docs/causes/{rule.name}.md) | {page(rule).title} |" for rule in CATALOG]
+    return "\n".join(["| cause | what it is |", "|---|---|", *rows])
+
+
+BLOCKS = {"commands": commands, "phases": phases, "causes": causes}
 
 
 def main() -> None:
-    path = ROOT / "README.md"
-    text = old = path.read_text()
+    pages = {ROOT / "docs" / "causes" / f"{rule.name}.md": f"{page(rule).text}\n" for rule in CATALOG}
+    pages[ROOT / "README.md"] = readme()
+    stale = [path for path, text in pages.items() if not path.exists() or path.read_text() != text]
+    stale += [path for path in (ROOT / "docs" / "causes").glob("*.md") if path not in pages]
+    if "--check" in sys.argv:
+        if stale:
+            sys.exit(f"stale, run `make docs`: {', '.join(str(path.relative_to(ROOT)) for path in stale)}")
+        return
+    for path in stale:
+        if path in pages:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(pages[path])
+        else:
+            path.unlink()
+
+
+def readme() -> str:
+    text = (ROOT / "README.md").read_text()
     for name, make in BLOCKS.items():
         if f"<!-- /{name} -->" not in text:
             sys.exit(f"README.md has no block {name}")
         before, _, rest = text.partition(f"<!-- {name} -->\n")
         text = f"{before}<!-- {name} -->\n{make()}\n<!-- /{name} -->{rest.partition(f'<!-- /{name} -->')[2]}"
-    if "--check" not in sys.argv:
-        path.write_text(text)
-    elif text != old:
-        sys.exit("README.md is stale: run `make docs`")
+    return text
 
 
 if __name__ == "__main__":
