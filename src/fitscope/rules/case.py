@@ -19,8 +19,8 @@ LEAST_WAIT = 0.08
 """A wait for data below this share is nobody's fault: some of it every training has."""
 
 PAUSE = 0.003
-COLD_SHARE, COLD_SECONDS = 0.6, 0.002
-"""After a pause of some milliseconds the next step is slower: by so many seconds, and at most by that share."""
+COLD_SHARE, COLD_SECONDS = 0.5, 0.0015
+"""After an idle pause of some milliseconds the next step is slower: by so many seconds, at most by that share."""
 
 USUAL_SETUP = 0.15
 """Seconds that Keras takes to prepare a call when the data costs nothing."""
@@ -237,8 +237,8 @@ class Input:
         repeats = [each["size"] for each in self.pipeline if each["kind"] == "repeat" and (each.get("size") or 0) > 1]
         return max(1, self.region.epochs) * (repeats[0] if repeats else 1)
 
-    def saved(self, remaining: float) -> float:
-        """Seconds that go away if that share of the wait remains.
+    def saved(self, remaining: float, *, busy_after: bool = False) -> float:
+        """Seconds that go away if that share of the wait remains (`busy_after`: with workers beside the training).
 
         With the wait goes the time that the step loses to Python code in the pipeline's threads, and the end
         of a pipeline, which blocks for about as long as the pass before it took.
@@ -247,7 +247,8 @@ class Input:
         saved = self.wait * (1 - remaining)
         step = seconds_of(region, "step")
         beside = self.case.run.backend == "tensorflow" or self.source == "tf.data"
-        slower = cold(region, self.training_wait)
+        idle = self.function is not None and not self.computes and not busy_after
+        slower = cold(region, self.training_wait) if idle else 0.0
         if beside and self.python_computes:
             worked = sum(self.busy(stage) for stage in self.python) or self.busy(self.slowest)
             slower = max(slower, min(CONTENDED * step, 0.5 * worked))

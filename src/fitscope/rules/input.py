@@ -882,7 +882,7 @@ model.fit(Remote(workers=4), epochs=2, verbose=0)
             says=f"Batches are loaded one at a time: {function.name} {why} while the training stands still.",
             where=function.where,
             evidence=(*data.evidence(), *_working(data)),
-            saves=case.saves(data.saved(remaining) - START_WORKERS * max(1, data.region.epochs)),
+            saves=case.saves(data.saved(remaining, busy_after=True) - START_WORKERS * max(1, data.region.epochs)),
             remedy=remedy,
             claims=data.claims,
         )
@@ -902,8 +902,8 @@ class CounterproductiveWorkers(InputRule):
     Threads take turns at the interpreter: Python code that computes is slower in two threads than in one.
     Processes have to be started, and every batch has to be sent from one to the other.
 
-    fitscope says so when the training waits for data that several threads load, and each of them held a
-    processor for no more than its turn.
+    fitscope says so when the training waits for data that several threads load, and together they used about as
+    much of the processors as one thread could.
 
     Change: `workers=1`, and array operations instead of loops; processes only where an experiment shows a gain.
     """
@@ -961,12 +961,14 @@ model.fit(Items(workers=1), epochs=2, verbose=0)
         function = data.function
         if function is None or function.parallelism < 2 or data.source != "PyDataset":
             return None
-        if not data.computes or (function.working or 0.0) * function.parallelism > 1.7:
+        worked = data.busy(function) * (function.working or 0.0)
+        at_once = worked / (data.training_wait + seconds_of(data.region, "step"))
+        if not data.computes or not 0.5 <= at_once <= 1.3:
             return None
         return Cause(
             says=f"{function.parallelism} threads load the data but take turns: the code holds the interpreter.",
             where=function.where,
-            evidence=(*data.evidence(), *_working(data)),
+            evidence=(*data.evidence(), counted("processors that they used together", at_once)),
             saves=case.saves(0.15 * data.wait, spread=1.2),
             remedy="Take workers=1 and replace the loop by array operations.",
             claims=data.claims,
