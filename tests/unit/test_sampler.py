@@ -130,21 +130,53 @@ def test_a_sampler_ends_when_it_is_stopped(recording):
     assert "fitscope-sampler" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_no_garbage_is_collected_while_the_stacks_are_fetched(monkeypatch):
-    collecting = []
+def test_the_stack_of_a_thread_is_that_which_it_has():
+    def outer(ready, done):
+        inner(ready, done)
 
-    def frames():
-        collecting.append(gc.isenabled())
-        return {}
+    def inner(ready, done):
+        ready.set()
+        done.wait()
 
-    monkeypatch.setattr(sampler.sys, "_current_frames", frames)
-    monkeypatch.setattr(sampler.sys, "version_info", (3, 11, 7))
-    sampler.current_frames()
-    assert collecting == [False]
+    ready, done = threading.Event(), threading.Event()
+    thread = threading.Thread(target=outer, args=(ready, done))
+    thread.start()
+    ready.wait()
+    stack = sampler.stack_of(thread.ident)
+    done.set()
+    thread.join()
+    names = [code.co_name for code, _ in stack]
+    assert names[names.index("inner") : names.index("inner") + 2] == ["inner", "outer"]
+    assert {code.co_name: line for code, line in stack}["outer"] == outer.__code__.co_firstlineno + 1
+
+
+def test_a_thread_that_has_ended_has_no_stack():
+    thread = threading.Thread(target=int)
+    thread.start()
+    thread.join()
+    assert sampler.stack_of(thread.ident) == []
+
+
+def test_no_garbage_is_collected_while_stacks_are_fetched(monkeypatch):
+    enabled = []
+    frames = sampler.sys._current_frames
+
+    def watched():
+        enabled.append(gc.isenabled())
+        return frames()
+
+    monkeypatch.setattr(sampler.sys, "_current_frames", watched)
+    sampler.stack_of(threading.get_ident())
+    sampler.threads()
+    assert enabled == [False, False]
     assert gc.isenabled()
+
+
+def test_the_collector_stays_off_if_the_user_turned_it_off():
     gc.disable()
     try:
-        sampler.current_frames()
+        sampler.stack_of(threading.get_ident())
+        sampler.threads()
         assert not gc.isenabled()
     finally:
         gc.enable()

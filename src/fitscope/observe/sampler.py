@@ -9,7 +9,9 @@ import random
 import sys
 import threading
 import time
-from types import FrameType
+from itertools import accumulate, chain, islice, repeat, takewhile
+from operator import attrgetter, itemgetter
+from types import CodeType
 
 from fitscope.observe import seams
 from fitscope.observe.recorder import Recorder
@@ -68,52 +70,73 @@ class Sampler:
         tree = self._recorder.tree
         root = tree.path(next(iter(busy.values())).node)[0]
         me = threading.get_ident()
-        for ident, frame in current_frames().items():
+        for ident in threads():
             if ident == me:
                 continue
             ledger = busy.get(ident)
             if ledger is not None:
                 node = ledger.node
-                found = self._user_line(frame, within_training=True)
+                found = _user_line(stack_of(ident), within_training=True)
                 if found is not None and ledger.node == node:
                     self._recorder.lines.row(node, *found)[0] += 1
-            elif ident not in ledgers and os.path.basename(frame.f_code.co_filename) not in _IDLE_FILES:
-                found = self._user_line(frame, within_training=False)
+            elif ident not in ledgers:
+                found = _user_line(stack_of(ident), within_training=False)
                 if found is not None:
                     self._recorder.lines.row(-root, *found)[0] += 1
         return True
 
-    def _user_line(self, frame: FrameType | None, *, within_training: bool) -> tuple[str, int, str, str] | None:
-        """The innermost line of the user's own code; on the training thread, inside the training call only.
 
-        With it goes what the line was doing in the libraries it called, as far as their names tell.
-        """
-        doing = ""
-        while frame is not None:
-            code = frame.f_code
-            if is_user(code.co_filename):
-                return code.co_filename, frame.f_lineno, code.co_name, doing
-            if within_training and code.co_filename == seams.__file__:
-                return None
-            doing = what_is_done(code.co_filename, code.co_name) or doing
-            frame = frame.f_back
-        return None
+def _user_line(stack: list[tuple[CodeType, int]], *, within_training: bool) -> tuple[str, int, str, str] | None:
+    """The innermost line of the user's own code; on the training thread, inside the training call only.
 
-
-def current_frames() -> dict[int, FrameType]:
-    """The innermost frame of every thread.
-
-    Before 3.12 Python may collect garbage in the middle of this, with a lock held: a destructor that lets go of
-    the interpreter (a tensor's) then meets a thread that ends, and both wait forever.
+    With it goes what the line was doing in the libraries it called, as far as their names tell.
     """
-    collecting = sys.version_info < (3, 12) and gc.isenabled()
-    if collecting:
-        gc.disable()
+    if not within_training and stack and os.path.basename(stack[0][0].co_filename) in _IDLE_FILES:
+        return None
+    doing = ""
+    for code, line in stack:
+        if is_user(code.co_filename):
+            return code.co_filename, line or code.co_firstlineno, code.co_name, doing
+        if within_training and code.co_filename == seams.__file__:
+            return None
+        doing = what_is_done(code.co_filename, code.co_name) or doing
+    return None
+
+
+# Another thread's stack is safe to walk only while that thread cannot run: a frame that returns in the middle leaves
+# its neighbors with a pointer to nothing, and the process dies. The interpreter changes threads between bytecodes.
+# So the walk is made of iterators that are written in C and run in one call, without a bytecode in between. And
+# nothing may be collected meanwhile: before Python 3.12 a destructor that runs inside `_current_frames` (a tensor's,
+# which lets go of the interpreter) can meet a thread that ends, and both wait forever.
+
+
+def stack_of(ident: int) -> list[tuple[CodeType, int]]:
+    """The code and the line of every frame of a thread, innermost first; empty if it has ended."""
+    frames = map(itemgetter(ident), iter(sys._current_frames, None))
+    walk = accumulate(chain(islice(frames, 1), repeat("f_back")), getattr)
+    collecting = gc.isenabled()
+    gc.disable()
     try:
-        return sys._current_frames()
+        return list(map(_CODE_AND_LINE, takewhile(bool, walk)))
+    except KeyError:
+        return []
     finally:
         if collecting:
             gc.enable()
+
+
+def threads() -> list[int]:
+    """The idents of all threads."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return list(next(iter(sys._current_frames, None)))
+    finally:
+        if collecting:
+            gc.enable()
+
+
+_CODE_AND_LINE = attrgetter("f_code", "f_lineno")
 
 
 @functools.lru_cache(maxsize=4096)
