@@ -219,6 +219,10 @@ USER_CODE = ("callback", "checkpoint", "data", "step")
 def _remarks(region: Region) -> list[str]:
     found = []
     slowest = next((stage for stage in region.stages if stage.seconds_per_batch), None)
+    # Around a loading function of the user's, Keras makes a pipeline: the function is what the user knows.
+    yours = next((stage for stage in region.stages if stage.working is not None and stage.seconds_per_batch), None)
+    if slowest is not None and yours is not None and _busy(yours) >= 0.7 * _busy(slowest):
+        slowest = yours
     waits = sum(part.share for part in region.parts if part.phase == "data")
     if slowest is not None and waits >= 0.05:
         found.append(_slowest(slowest))
@@ -238,6 +242,10 @@ def _remarks(region: Region) -> list[str]:
     return found
 
 
+def _busy(stage: Stage) -> float:
+    return stage.seconds_per_batch or 0.0
+
+
 def _slowest(stage: Stage) -> str:
     where = f" ({words.place(stage.where)})" if stage.where else ""
     parallel = f", {stage.parallelism} at once" if stage.parallelism > 1 else ", one at a time"
@@ -248,6 +256,8 @@ def _slowest(stage: Stage) -> str:
 def _findings(report: Report, out: Console) -> None:
     """What is wrong, dearest first; or that nothing is."""
     for number, finding in enumerate(report.findings, start=1):
+        if number > 1:
+            out.print()
         title = Text(f"{number}. {finding.name}", style="bold").append(f"  {finding.code}", style="not bold dim")
         if finding.where is not None:
             title.append(f"  {words.place(finding.where)}", style="not bold")

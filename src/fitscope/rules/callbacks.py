@@ -133,8 +133,8 @@ class BlockingCallback(CallbackRule):
     fitscope says so when a batch hook of the user's takes at least 3 % of the training, and names the line. Hooks
     that call `predict`, talk to a network or write logs have names of their own.
 
-    Change: do it every so many batches, or once per epoch; move work that needs no answer into the background
-    (`fitscope.Background`).
+    Change: do it every so many batches, or once per epoch; hand work that needs no answer to a thread of its
+    own, through a queue that is emptied at the end.
     """
 
     code = "FS201"
@@ -176,8 +176,8 @@ model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Watch()])
             evidence=_evidence(case, part),  # type: ignore[arg-type]
             saves=_usual(case, region, part),
             remedy=(
-                "Do it every so many batches or once per epoch (fitscope.Every), or in the background "
-                "(fitscope.Background) if the training does not need its result."
+                "Do it every so many batches or once per epoch, or hand it to a thread of its own if the training "
+                "does not need its result."
             ),
             claims=claims(region, part),
         )
@@ -191,7 +191,7 @@ model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Watch()])
                 yield Hit(
                     call.lineno,
                     f"The training stands still while this hook {what}, in every batch.",
-                    "Do it once per epoch, or every so many batches (fitscope.Every).",
+                    "Do it once per epoch, or every so many batches.",
                 )
 
 
@@ -205,7 +205,7 @@ class PredictInCallback(CallbackRule):
     the training.
 
     Change: one call for all rows instead of one per row; `model.predict_on_batch(x)` where it is called often; a
-    metric in `compile` (or `fitscope.metrics`) where the number is all that is wanted.
+    metric in `compile` where the number is all that is wanted.
     """
 
     code = "FS202"
@@ -362,7 +362,7 @@ model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Record()])
             where=line.where if line is not None else part.where,
             evidence=_evidence(case, part),  # type: ignore[arg-type]
             saves=_usual(case, region, part),
-            remedy="Collect in memory and write once per epoch, or every so many batches (fitscope.Every).",
+            remedy="Collect in memory and write once per epoch, or every so many batches.",
             claims=claims(region, part),
         )
 
@@ -385,7 +385,7 @@ model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Record()])
                 yield Hit(
                     call.lineno,
                     f"This hook {what} in every batch.",
-                    "Collect in memory and write once per epoch, or every so many batches (fitscope.Every).",
+                    "Collect in memory and write once per epoch, or every so many batches.",
                 )
 
 
@@ -396,8 +396,7 @@ class NetworkInCallback(CallbackRule):
 
     fitscope says so when a hook takes at least 3 % of the training and most looks found it in network code.
 
-    Change: send several records at once, or from the background with `fitscope.Background`, which keeps the
-    order and hands records over together; one request per record from one background thread gains nothing when
+    Change: collect the records and send many in one request, once per epoch or from a thread of its own; one request per record from one background thread gains nothing when
     requests are slower than steps.
     """
 
@@ -452,7 +451,7 @@ model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Track()])
             where=line.where if line is not None else part.where,
             evidence=_evidence(case, part),  # type: ignore[arg-type]
             saves=_usual(case, region, part),
-            remedy="Send many records in one request, once per epoch or from the background (fitscope.Background).",
+            remedy="Send many records in one request, once per epoch or from a thread of its own.",
             claims=claims(region, part),
         )
 
@@ -465,7 +464,7 @@ model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Track()])
                 yield Hit(
                     call.lineno,
                     "This hook talks to a server in every batch, and the training waits for the answer.",
-                    "Send many records in one request, once per epoch or from the background (fitscope.Background).",
+                    "Send many records in one request, once per epoch or from a thread of its own.",
                 )
 
 
@@ -477,8 +476,7 @@ class FrequentCheckpoint(CallbackRule):
     fitscope says so when checkpoints take at least 3 % of the training and more than one is written per epoch,
     or at least 10 % at one per epoch.
 
-    Change: save less often (`save_freq`, `save_best_only=True`), weights only, or behind the training's back
-    (`fitscope.BackgroundCheckpoint`).
+    Change: save less often (`save_freq`, `save_best_only=True`), or the weights only.
     """
 
     code = "FS205"
@@ -520,7 +518,7 @@ model.save("model.keras")
                 saves=case.saves(0.95 * spent + cold(region, spent) if often else 0.8 * spent),
                 remedy=(
                     'Save once per epoch or less often (save_freq="epoch"), only the best (save_best_only=True), or '
-                    "behind the training's back (fitscope.BackgroundCheckpoint)."
+                    "the weights only (save_weights_only=True)."
                 ),
                 claims=claims(region, *parts),
             )
@@ -553,7 +551,7 @@ class SlowEpochCallback(CallbackRule):
     fitscope says so when an epoch hook of the user's takes at least 3 % of the training, and names the line. A
     hook that calls `predict` has a name of its own.
 
-    Change: do it every few epochs, do less of it, or do it in the background (`fitscope.Background`).
+    Change: do it every few epochs, do less of it, or hand it to a thread of its own.
     """
 
     code = "FS206"
@@ -592,7 +590,7 @@ model.fit(x, y, batch_size=32, epochs=4, verbose=0, callbacks=[Plot()])
             where=line.where if line is not None else part.where,
             evidence=_evidence(case, part),  # type: ignore[arg-type]
             saves=_usual(case, region, part),
-            remedy="Do it every few epochs, do less of it, or do it in the background (fitscope.Background).",
+            remedy="Do it every few epochs, do less of it, or hand it to a thread of its own.",
             claims=claims(region, part),
         )
 

@@ -1331,7 +1331,7 @@ class InputBound(InputRule):
 
     fitscope says so when at least 15 % of the training is spent waiting for data and no other cause explains it.
 
-    Change: replay one batch from memory (`fitscope prove`) to see what a free input would give, and look at the
+    Change: train on one batch again and again to see what a free input would give, and look at the
     stages in `fitscope show --json`.
     """
 
