@@ -396,8 +396,8 @@ class NetworkInCallback(CallbackRule):
 
     fitscope says so when a hook takes at least 3 % of the training and most looks found it in network code.
 
-    Change: collect the records and send many in one request, once per epoch or from a thread of its own; one request per record from one background thread gains nothing when
-    requests are slower than steps.
+    Change: collect the records and send many in one request, once per epoch or from a thread of its own. One
+    request per record from one background thread gains nothing when requests are slower than steps.
     """
 
     code = "FS204"
