@@ -10,7 +10,7 @@ from typing import Any
 from fitscope.observe.recorder import recorder
 
 CALLBACK_SETTINGS = {
-    "TensorBoard": ("update_freq", "histogram_freq", "write_images", "write_graph", "_should_trace"),
+    "TensorBoard": ("update_freq", "histogram_freq", "write_images"),
     "ModelCheckpoint": ("save_freq", "save_best_only", "save_weights_only"),
     "EarlyStopping": ("monitor", "patience", "restore_best_weights"),
 }
@@ -25,7 +25,10 @@ def note(root: int, model: Any, device: str, callbacks: Any = (), batch_size: in
     if key in _noted or len(_noted) > 200:
         return
     _noted.add(key)
-    found = _model(model)
+    try:
+        found = _model(model)
+    except Exception:
+        return  # a model of an unusual kind: nothing is known of it, and the recording goes on
     recorder.fact(
         "settings",
         lasting=True,

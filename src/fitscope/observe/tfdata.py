@@ -259,17 +259,21 @@ def _bytes(spec: Any) -> int | None:
 
 
 def _nature(stage: Any) -> dict[str, bool]:
-    """Whether the function of a stage calls Python, or draws random numbers."""
+    """Whether the function of a stage calls Python, or draws random numbers.
+
+    Its graph is not serialized for that: a constant in it may be gigabytes large. What a nested function with a
+    state does is not looked at; it is taken for random, as tf.data itself takes it.
+    """
     function = getattr(getattr(stage, "_map_func", None), "function", None)
     if function is None:
         return {}
-    graph = function.graph.as_graph_def()
-    nodes = [*graph.node, *(node for inner in graph.library.function for node in inner.node_def)]
-    kinds = {node.op for node in nodes}
+    kinds = {operation.type for operation in function.graph.get_operations()}
     return {"python": any("PyFunc" in kind for kind in kinds), "random": any(_RANDOM.search(kind) for kind in kinds)}
 
 
-_RANDOM = re.compile(r"Random|Multinomial|RngRead|RngSkip|TruncatedNormal|SampleDistorted")
+_RANDOM = re.compile(
+    r"Random|Multinomial|RngRead|RngSkip|TruncatedNormal|SampleDistorted|^(StatefulPartitionedCall|If|Case|While)$"
+)
 
 
 def _options(dataset: Any) -> dict[str, Any]:

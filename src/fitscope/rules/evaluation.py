@@ -17,7 +17,7 @@ class DominantValidation(Rule):
     Too often (after every short epoch), too much (`validation_steps` counted in samples instead of batches), or in
     tiny batches.
 
-    fitscope says so when everything inside the validation takes 30 % of the training or more.
+    fitscope says so when everything inside the validation takes 35 % of the training or more.
 
     Change: `validation_steps` = samples divided by the batch size, `validation_freq=5`, a larger
     `validation_batch_size`, or a smaller sample of the validation data.
@@ -68,7 +68,7 @@ model.fit(batches(), steps_per_epoch=100, epochs=3, validation_data=batches(), v
             parts = [part for part in parts_of(region, "validation") if not part.name.startswith("compile")]
             spent = sum(part.seconds for part in parts)
             steps = max((part.count for part in parts if part.name.startswith("step: step")), default=0)
-            if not parts or not case.matters(spent, 0.3) or spent < 0.3 * region.wall_seconds:
+            if not parts or not case.matters(spent, 0.35) or spent < 0.35 * region.wall_seconds:
                 continue
             more = steps / region.steps if region.steps else 0.0
             often = f", with {more:.1f} times as many steps as the training" if more > 1 else ""

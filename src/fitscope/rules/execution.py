@@ -32,6 +32,10 @@ GIVE_NUMBERS = (
 )
 
 
+MUCH_COMPILING = 3.0
+"""Seconds of compiling that every training may have."""
+
+
 class ExecutionRule(Rule):
     """A cause in how the step is run."""
 
@@ -953,7 +957,7 @@ class CompileDominates(ExecutionRule):
     Tracing and compiling happen once. In a run of a few seconds they are most of it; in a longer one they do not
     matter.
 
-    fitscope says so when at least 60 % of the training went to first compilations.
+    fitscope says so when at least 60 % of the training, and at least three seconds, went to first compilations.
 
     Change: nothing, if the real run is longer. Judge the rest by a longer run.
     """
@@ -968,7 +972,7 @@ class CompileDominates(ExecutionRule):
 import keras, numpy as np
 
 x = np.random.default_rng(0).random((64, 8)).astype("float32")
-model = keras.Sequential([keras.Input((8,)), *[keras.layers.Dense(16, activation="relu") for _ in range(24)]])
+model = keras.Sequential([keras.Input((8,)), *[keras.layers.Dense(16, activation="relu") for _ in range(40)]])
 model.compile("adam", "mse")
 model.fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0)
 """,
@@ -976,7 +980,7 @@ model.fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0)
             + """
 model.fit(x, y, batch_size=32, epochs=12, verbose=0)
 """,
-            backends=("tensorflow", "jax"),
+            backends=("tensorflow",),
             estimable=False,
         ),
     )
@@ -984,7 +988,7 @@ model.fit(x, y, batch_size=32, epochs=12, verbose=0)
     def diagnose(self, case: Case) -> Iterable[Cause]:
         """Looks at what first compilations took of the whole."""
         spent = sum(compile_seconds(region) for region in case.regions() if not compiled_again(region))
-        if case.matters(spent, 0.6):
+        if case.matters(spent, 0.6) and spent >= MUCH_COMPILING:
             where: Where | None = case.regions()[0].where
             yield Cause(
                 says="Most of this run was compiling for the first time: too short to judge the rest by.",

@@ -116,7 +116,7 @@ class SlowingDown(HardwareRule):
     Something grows: a list in a callback, a graph, a history, the memory.
 
     fitscope says so when the steps are divided into five stretches, their medians rise, and the last is at
-    least 1.4 times the first.
+    least 1.5 times the first.
 
     Change: find what grows; the report names the memory that the process gained meanwhile.
     """
@@ -171,7 +171,7 @@ model.fit(x, x[:, :1], batch_size=8, epochs=3, verbose=0, callbacks=[Remember()]
             rising = sum(later > earlier for earlier, later in pairwise(middles)) >= 3
             rising = rising and middles[-1] >= 0.9 * max(middles)
             lost = sum(max(0.0, duration - middles[0]) for duration in durations)
-            if not rising or middles[-1] < 1.4 * middles[0] or not case.matters(lost, 0.05):
+            if not rising or middles[-1] < 1.5 * middles[0] or not case.matters(lost, 0.1):
                 continue
             use = case.account.use
             grown = use.memory_grown_bytes if use is not None else 0

@@ -1329,7 +1329,8 @@ class InputBound(InputRule):
     The wait itself is measured. Which stage causes it could not be told: the loading runs in other processes,
     or no stage stands out.
 
-    fitscope says so when at least 15 % of the training is spent waiting for data and no other cause explains it.
+    fitscope says so when at least 20 % of the training is spent waiting for data, not only for the first batch of an
+    epoch, and no other cause explains it.
 
     Change: train on one batch again and again to see what a free input would give, and look at the
     stages in `fitscope show --json`.
@@ -1343,7 +1344,8 @@ class InputBound(InputRule):
 
     def of_input(self, case: Case, data: Input) -> Cause | None:
         """A wait without a narrower cause."""
-        if not case.matters(data.wait, 0.15) or data.source == "arrays":
+        steady = data.wait - data.region.first_waits.seconds
+        if not case.matters(data.wait, 0.2) or not case.matters(steady, 0.15) or data.source == "arrays":
             return None
         stage = data.function or data.slowest
         return Cause(
