@@ -25,7 +25,12 @@ def diagnose(run: Run, account: Account) -> Report:
     doubts = tuple(_doubts(case))
     if case.seconds < FEW_SECONDS:
         return Report(run, account, (), doubts)
-    found = [(rule, cause) for rule in CATALOG for cause in rule.diagnose(case)]
+    found: list[tuple[Rule, Cause]] = []
+    for rule in CATALOG:
+        try:
+            found += [(rule, cause) for cause in rule.diagnose(case)]
+        except Exception as error:  # a mistake in one rule must not cost the user the report
+            doubts += (f"{rule.name} could not be judged ({type(error).__name__}: {error}): a mistake in fitscope.",)
     shared = _share_seconds(case, found)
     shared.sort(key=lambda pair: -sum(pair[1]))
     room = case.seconds
@@ -45,6 +50,8 @@ def _share_seconds(
     taken: dict[str, list[tuple[float, float]]] = {}
     shared: list[tuple[tuple[Rule, Cause], tuple[float, float]]] = []
     for rule, cause in sorted(found, key=_rank):
+        if not case.matters(cause.saves[1], LEAST) and not rule.states_a_fact:
+            continue
         before = max((taken.get(claim, []) for claim in cause.claims), key=len, default=[])
         saves = cause.saves
         if before:
@@ -104,7 +111,7 @@ def _reader(run: Run) -> Callable[[str], Script | None]:
             if not path.is_file() or path.stat().st_mtime > run.started:
                 return None
             return Script.parse(str(path), path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, SyntaxError, ValueError, FitscopeError):
+        except (OSError, UnicodeDecodeError, SyntaxError, ValueError, RecursionError, FitscopeError):
             return None
 
     return read

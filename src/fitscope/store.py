@@ -249,7 +249,7 @@ class _Reader:
     def _stages(self) -> dict[int, tuple[Stage, ...]]:
         stages: dict[int, list[Stage]] = {}
         for (root, name, file, line), row in self._table("stage"):
-            busy, elements, batches, parallelism, buffered, reads, worked = row
+            busy, elements, batches, parallelism, buffered, reads, worked = [*row, 0][:7]
             batches = batches or self.rows.get("region", {}).get(root, [0, 0, 0])[1]
             stages.setdefault(root, []).append(
                 Stage(
@@ -269,7 +269,8 @@ class _Reader:
 
     def _compiles(self) -> dict[int, tuple[Compile, ...]]:
         compiles: dict[int, list[Compile]] = {}
-        for (root, function, cause, detail, file, line), (count, spent) in self._table("compile"):
+        for key, (count, spent) in self._table("compile"):
+            root, function, cause, detail, file, line = [*key, None, None][:6]
             where = self._where(file, line)
             compiles.setdefault(root, []).append(Compile(function, cause, detail, count, spent / 1e9, where))
         return {root: tuple(sorted(found, key=lambda item: -item.seconds)) for root, found in compiles.items()}
@@ -282,7 +283,8 @@ class _Reader:
 
     def _sampled(self) -> tuple[Sampled, ...]:
         found = []
-        for (node, file, line, function, doing), (samples,) in self._table("lines"):
+        for key, (samples,) in self._table("lines"):
+            node, file, line, function, doing = [*key, ""][:5]
             where = self._where(file, line)
             if where is not None:
                 found.append(Sampled(node, where, function, samples, doing))

@@ -118,6 +118,11 @@ class Syntax:
         """The text of a line, counted from 1; empty past the end."""
         return self.lines[number - 1].strip() if 0 < number <= len(self.lines) else ""
 
+    def loops_around(self, number: int) -> set[int]:
+        """The first lines of the `for` loops that a line stands in."""
+        around = [loop for loop in self._loops if loop.lineno <= number <= (loop.end_lineno or 0)]
+        return {loop.lineno for loop in around if isinstance(loop, ast.For)}
+
     def in_loop(self, number: int, *, but_yielding: bool = False) -> bool:
         """Whether a line is repeated by a loop or a comprehension of the function that it stands in.
 

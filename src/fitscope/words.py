@@ -67,7 +67,8 @@ def size(bytes_: float) -> str:
 
 def speedup(value: Speedup) -> str:
     """How many times faster: 2.1 to 3.0 times faster, up to 1.2 times faster."""
-    low, high = (f"{number:.0f}" if number >= 9.95 else f"{number:.1f}" for number in (value.low, value.high))
+    digits = 2 if value.high < 1.15 else 1
+    low, high = (f"{number:.0f}" if number >= 9.95 else f"{number:.{digits}f}" for number in (value.low, value.high))
     if low == high:
         return f"{high} times faster"
     if float(low) <= 1.0:

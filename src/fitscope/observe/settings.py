@@ -11,7 +11,6 @@ from fitscope.observe.recorder import recorder
 
 CALLBACK_SETTINGS = {
     "TensorBoard": ("update_freq", "histogram_freq", "write_images"),
-    "ModelCheckpoint": ("save_freq", "save_best_only", "save_weights_only"),
     "EarlyStopping": ("monitor", "patience", "restore_best_weights"),
 }
 MOST_EPOCHS = 2000
@@ -59,7 +58,6 @@ def _model(model: Any) -> dict[str, Any]:
     policies = Counter(str(layer.compute_dtype) for layer in layers if getattr(layer, "weights", None))
     return {
         "run_eagerly": bool(getattr(model, "run_eagerly", False)) or _all_eager(),
-        "jit_compile": str(getattr(model, "jit_compile", None)),
         "steps_per_execution": int(getattr(model, "steps_per_execution", 1) or 1),
         "parameters": sum(math.prod(weight.shape) for weight in weights),
         "variable_dtype": dtypes.most_common(1)[0][0] if dtypes else None,

@@ -6,8 +6,8 @@ import math
 import os
 import re
 import sys
+import threading
 import weakref
-from threading import get_ident
 from types import FrameType
 from typing import Any
 
@@ -33,13 +33,10 @@ def hold(seams: Seams) -> None:
         if not context.executing_eagerly():
             return original_next(self)
         batch = by_hand(self)
-        reader = _readers.get(self)
-        if reader is None:
-            root = loaders.training_root()
-            if root is None or loops.reads_arrays():
-                return batch
-            reader = _readers[self] = _Reader(root, self)
-        reader.fetched()
+        try:
+            _fetched_from(self)
+        except Exception as error:
+            recorder.fail(error)
         return batch
 
     seams.replace(iterator, "_next_internal", next_internal)
@@ -54,6 +51,17 @@ def hold(seams: Seams) -> None:
 
     seams.replace(dataset_ops.DatasetV2, "__init__", init)
     _hold_python_functions(seams)
+
+
+def _fetched_from(iterator: Any) -> None:
+    """Python code has fetched a batch: the stages behind it are read now and then."""
+    reader = _readers.get(iterator)
+    if reader is None:
+        root = loaders.training_root()
+        if root is None or loops.reads_arrays():
+            return
+        reader = _readers[iterator] = _Reader(root, iterator)
+    reader.fetched()
 
 
 class _Reader:
@@ -116,13 +124,13 @@ class _Inside:
     def __init__(self, name: str, where: Place | None) -> None:
         self.name = name
         self.where = where
-        self._began: dict[int, int] = {}
+        self._began = threading.local()
 
     def __enter__(self) -> None:
-        self._began[get_ident()] = clock()
+        self._began.__dict__.setdefault("stack", []).append(clock())
 
     def __exit__(self, *_: object) -> None:
-        spent = clock() - self._began.pop(get_ident())
+        spent = clock() - self._began.stack.pop()
         root = loaders.training_root()
         if root is not None:
             row = recorder.inside.row(root, self.name, *(self.where or (None, None)))
@@ -164,6 +172,10 @@ def busy(proto: Any) -> int | None:
     return sum(int(node.processing_time) for node in proto.nodes.values())
 
 
+_described: set[tuple[int, int]] = set()
+"""The datasets of each region whose stages are known already: an epoch makes a new iterator, not a new pipeline."""
+
+
 class Stages:
     """What each stage of one pipeline has cost since it was last read."""
 
@@ -180,7 +192,9 @@ class Stages:
         if self._places is None:
             dataset = self.dataset() if self.dataset is not None else None
             chain = places(dataset)
-            recorder.fact("pipeline", root=self.root, stages=describe(dataset), **_options(dataset))
+            if dataset is not None and (self.root, id(dataset)) not in _described:
+                _described.add((self.root, id(dataset)))
+                recorder.fact("pipeline", lasting=True, root=self.root, stages=describe(dataset), **_options(dataset))
             self._places = {str(key): value for key, value in _join(proto, chain).items()}
         for key, node in proto.nodes.items():
             label, where = self._places.get(str(key), (node.name, None))
@@ -279,7 +293,9 @@ _RANDOM = re.compile(
 def _options(dataset: Any) -> dict[str, Any]:
     try:
         options = dataset.options()
-        return {"inject_prefetch": options.experimental_optimization.inject_prefetch is not False}
+        rewrites = options.experimental_optimization
+        on = rewrites.inject_prefetch is not False and rewrites.apply_default_optimizations is not False
+        return {"inject_prefetch": on}
     except AttributeError:
         return {}
 

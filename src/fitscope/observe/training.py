@@ -232,7 +232,6 @@ def _enumerating(original: Any, backend: Backend) -> Any:
             return
         stations = call.stations
         stations.source(source_name(self))
-        call.batch_size = getattr(getattr(self, "data_adapter", None), "batch_size", None)
         fetches = backend.fetches_before_step
         node = ledger.node
         ledger.enter(stations.data if fetches else stations.open)
@@ -242,6 +241,7 @@ def _enumerating(original: Any, backend: Backend) -> Any:
             if call.executions == 1:
                 call.in_epoch = True
                 try:
+                    call.batch_size = getattr(getattr(self, "data_adapter", None), "batch_size", None)
                     call.waits = backend.waits(ledger, call, item[-1])
                     on_cpu = backend.device() == "cpu"
                     call.contention = Contention(ledger, stations, in_caller=fetches) if on_cpu else None

@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from fitscope import words
-from fitscope.model import Line, Part, Region, Where
+from fitscope.model import Evidence, Line, Part, Region, Where
 from fitscope.rules.case import Case, cold, counted, parts_of, seconds_of, share, took
 from fitscope.rules.rule import Cause, Example, Hit, Rule
 from fitscope.source import BATCH_HOOKS, Script
 
 BATCH_HOOK = re.compile(r"\.on_(train_|test_|predict_)?batch_(begin|end)$")
-WRITES = re.compile(
-    r"\b(print|write|writerow|writelines|savetxt|save|savez|dump|dumps|log|info|add_scalar|scalar)\s*\("
-)
+WRITES = re.compile(r"\b(print|write|writerow|writelines|savetxt|save|savez|dump|dumps|info|add_scalar|scalar)\s*\(")
 NETWORK = re.compile(r"\b(requests|urllib|http|httpx|socket|aiohttp|boto3)\b|urlopen")
+ONE_PASS = 0.15
+"""A prediction per epoch that takes less than this share of the training is nobody's fault."""
 PREDICTS = ("predict", "evaluate", "predict_on_batch", "test_on_batch")
 
 START = """
@@ -116,7 +116,7 @@ def _usual(case: Case, region: Region, part: Part) -> tuple[float, float]:
     return case.saves(0.97 * part.seconds + slower)
 
 
-def _evidence(case: Case, part: Part) -> tuple[object, ...]:
+def _evidence(case: Case, part: Part) -> tuple[Evidence, ...]:
     each = part.seconds / part.count if part.count else part.seconds
     return (
         share("of the training is spent in it", part.seconds / case.seconds),
@@ -173,11 +173,11 @@ model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Watch()])
         return Cause(
             says=f"The training stands still while {part.name} works, after every batch.",
             where=line.where if line is not None else part.where,
-            evidence=_evidence(case, part),  # type: ignore[arg-type]
+            evidence=_evidence(case, part),
             saves=_usual(case, region, part),
             remedy=(
-                "Do it every so many batches or once per epoch, or hand it to a thread of its own if the training "
-                "does not need its result."
+                "Do it every so many batches or once per epoch; work that only waits can go to a thread of its "
+                "own, if the training does not need its result."
             ),
             claims=claims(region, part),
         )
@@ -242,6 +242,8 @@ model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Score()])
             return None
         dearest = max(calls, key=lambda inner: inner.seconds)
         number = part.count or 1
+        if not BATCH_HOOK.search(part.name) and not case.matters(spent, ONE_PASS):
+            return None
         return Cause(
             says=f"{part.name} calls {dearest.name} on the model, and the training waits for it.",
             where=dearest.where or part.where,
@@ -360,7 +362,7 @@ model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Record()])
         return Cause(
             says=f"{part.name} writes after every batch.",
             where=line.where if line is not None else part.where,
-            evidence=_evidence(case, part),  # type: ignore[arg-type]
+            evidence=_evidence(case, part),
             saves=_usual(case, region, part),
             remedy="Collect in memory and write once per epoch, or every so many batches.",
             claims=claims(region, part),
@@ -449,7 +451,7 @@ model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Track()])
         return Cause(
             says=f"{part.name} talks to a server while the training waits.",
             where=line.where if line is not None else part.where,
-            evidence=_evidence(case, part),  # type: ignore[arg-type]
+            evidence=_evidence(case, part),
             saves=_usual(case, region, part),
             remedy="Send many records in one request, once per epoch or from a thread of its own.",
             claims=claims(region, part),
@@ -551,7 +553,7 @@ class SlowEpochCallback(CallbackRule):
     fitscope says so when an epoch hook of the user's takes at least 3 % of the training, and names the line. A
     hook that calls `predict` has a name of its own.
 
-    Change: do it every few epochs, do less of it, or hand it to a thread of its own.
+    Change: do it every few epochs, or do less of it.
     """
 
     code = "FS206"
@@ -588,9 +590,9 @@ model.fit(x, y, batch_size=32, epochs=4, verbose=0, callbacks=[Plot()])
         return Cause(
             says=f"The training stands still while {part.name} works.",
             where=line.where if line is not None else part.where,
-            evidence=_evidence(case, part),  # type: ignore[arg-type]
+            evidence=_evidence(case, part),
             saves=_usual(case, region, part),
-            remedy="Do it every few epochs, do less of it, or hand it to a thread of its own.",
+            remedy="Do it every few epochs, or do less of it.",
             claims=claims(region, part),
         )
 
@@ -604,8 +606,8 @@ class ForcedSync(CallbackRule):
     fitscope says so on JAX (and on devices) when such a callback is there, and both the wait for data and the
     wait for the step are large enough that they could hide each other.
 
-    Change: do the work once per epoch; or, if the hook does not mind running late and in another thread, set
-    `async_safe = True` on the callback.
+    Change: do the work once per epoch. `async_safe = True` on the callback avoids the wait, too, but then Keras calls
+    it late, in several threads and out of order, and on JAX a hook that sets `model.stop_training` breaks the model.
     """
 
     code = "FS207"
@@ -679,8 +681,8 @@ model.fit(Items(), epochs=2, verbose=0)
                 ),
                 saves=case.saves(0.85 * hidden),
                 remedy=(
-                    "Move the work to on_epoch_end, or set async_safe = True on the callback if it may run late and "
-                    "in another thread."
+                    "Move the work to on_epoch_end. (With async_safe = True Keras calls the hook late, in several "
+                    "threads and out of order; one that sets stop_training then breaks the model on JAX.)"
                 ),
                 claims=frozenset({f"{id(region)}:overlap"}),
             )
@@ -698,7 +700,7 @@ class ProgressBar(CallbackRule):
     With steps of a millisecond or less, and more so in a notebook or over a slow connection, `verbose=1` costs
     more than it tells.
 
-    fitscope says so when the bar takes at least 3 % of the training.
+    fitscope says so when the bar takes at least 10 % of the training.
 
     Change: `verbose=2` (one line per epoch).
     """
@@ -713,7 +715,7 @@ class ProgressBar(CallbackRule):
         for region in case.regions("fit", "evaluate", "predict"):
             parts = parts_of(region, "progress")
             spent = sum(part.seconds for part in parts)
-            if parts and case.matters(spent):
+            if parts and case.matters(spent, 0.1):
                 yield Cause(
                     says=f"Drawing the progress bar takes {words.share(spent / case.seconds)} of the training.",
                     where=region.where,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from fitscope import words
 from fitscope.model import Account, Evidence, Line, Part, Region, Run, Stage, Where
 from fitscope.source import Script
 
@@ -153,7 +152,6 @@ class Input:
         """The stages as they were written, first to last."""
         self.injects_prefetch = all(fact.get("inject_prefetch", True) for fact in case.facts("pipeline", region))
         self.workers = max((fact["workers"] for fact in case.facts("workers", region)), default=0)
-        self.processes = bool(self.workers)
 
     @property
     def batches(self) -> int:
@@ -169,7 +167,7 @@ class Input:
     def function(self) -> Stage | None:
         """The user's Python function that takes the longest, if Python explains the wait."""
         slowest = max(self.python, key=self.busy, default=None)
-        if slowest is None or sum(self.busy(stage) for stage in self.python) < 0.5 * self.training_wait:
+        if slowest is None or sum(self.busy(stage) for stage in self.python) < 0.5 * self.wait:
             return None
         return slowest
 
@@ -208,7 +206,7 @@ class Input:
         """The stage of a tf.data pipeline that takes the longest, if the stages explain the wait."""
         stage = max(self.native, key=self.busy, default=None)
         total = sum(self.busy(each) for each in self.native)
-        return stage if stage is not None and total >= 0.4 * self.training_wait else None
+        return stage if stage is not None and total >= 0.4 * self.wait else None
 
     def written(self, stage: Stage | None) -> dict[str, Any]:
         """What was written for a stage of the model: the same kind at the same line."""
@@ -234,8 +232,10 @@ class Input:
     @property
     def passes(self) -> float:
         """How often the data is gone through: epochs, times what the pipeline repeats."""
-        repeats = [each["size"] for each in self.pipeline if each["kind"] == "repeat" and (each.get("size") or 0) > 1]
-        return max(1, self.region.epochs) * (repeats[0] if repeats else 1)
+        repeats = [each.get("size") or 0 for each in self.pipeline if each["kind"] == "repeat"]
+        if any(size < 0 for size in repeats):
+            return 1  # repeated without end: nobody knows how much of it an epoch draws
+        return max(1, self.region.epochs) * max([1, *repeats])
 
     def saved(self, remaining: float, *, busy_after: bool = False) -> float:
         """Seconds that go away if that share of the wait remains (`busy_after`: with workers beside the training).
@@ -275,18 +275,3 @@ class Input:
     def claims(self) -> frozenset[str]:
         """The parts of the account that a cause of this wait explains."""
         return frozenset({f"{id(self.region)}:data"})
-
-
-def at(where: Where | None) -> str:
-    """` at train.py:40`, or nothing."""
-    return f" at {words.place(where)}" if where is not None else ""
-
-
-def times(number: float) -> str:
-    """How often, in words."""
-    return f"{number:,.0f} times"
-
-
-def dearest(parts: Iterable[Part]) -> Part | None:
-    """The part that takes the longest."""
-    return max(parts, key=lambda part: part.seconds, default=None)

@@ -241,17 +241,17 @@ model.fit(batches(), steps_per_epoch=100, epochs=3, verbose=0)
     def of_input(self, case: Case, data: Input) -> Cause | None:
         """A Python function that computes."""
         function = data.function
-        generator = data.generates
-        if generator:
-            where, name = data.pipeline[0].get("where"), "the generator"
-            where = data.slowest.where if data.slowest is not None else where
+        if data.generates:
+            where = data.slowest.where if data.slowest is not None else None
+            says = "The training waits for a Python generator."
         elif function is not None and data.computes:
             line = data.hot_line
-            where, name = (line.where if line is not None else function.where), function.name
+            where = line.where if line is not None else function.where
+            says = f"Python code computes in the input, one core at a time: {function.name}."
         else:
             return None
         return Cause(
-            says=f"Python code computes in the input, one core at a time: {name}.",
+            says=says,
             where=where,
             evidence=(*data.evidence(), *_working(data)),
             saves=case.saves(data.saved(0.03)),
@@ -727,8 +727,11 @@ model.fit(data, epochs=10, verbose=0)
         if "cache" not in kinds or written not in data.pipeline or data.function is not None or data.passes < 2:
             return None
         cache = len(kinds) - 1 - kinds[::-1].index("cache")
-        if data.pipeline.index(written) < cache or written["kind"] != "map" or written.get("random"):
+        index = data.pipeline.index(written)
+        if index < cache or written["kind"] != "map" or written.get("random"):
             return None
+        if any(stage.get("random") or stage["kind"] == "shuffle" for stage in data.pipeline[cache + 1 : index]):
+            return None  # a cache behind them would freeze what is random
         return Cause(
             says="The cache stands before the expensive work, so that work is done again in every epoch.",
             where=line_of(data.pipeline[cache]),
@@ -878,11 +881,14 @@ model.fit(Remote(workers=4), epochs=2, verbose=0)
                 "PyDataset": f"Load several batches at once: super().__init__(workers={FEW_WORKERS}).",
             }.get(data.source, "Make a PyDataset of the generator, with workers=4: its items load side by side.")
         why = "computes" if data.computes else "waits"
+        saved = data.saved(remaining, busy_after=True) - START_WORKERS * max(1, data.region.epochs)
+        if not case.matters(saved):
+            return None
         return Cause(
             says=f"Batches are loaded one at a time: {function.name} {why} while the training stands still.",
             where=function.where,
             evidence=(*data.evidence(), *_working(data)),
-            saves=case.saves(data.saved(remaining, busy_after=True) - START_WORKERS * max(1, data.region.epochs)),
+            saves=case.saves(saved),
             remedy=remedy,
             claims=data.claims,
         )
@@ -962,7 +968,7 @@ model.fit(Items(workers=1), epochs=2, verbose=0)
         if function is None or function.parallelism < 2 or data.source != "PyDataset":
             return None
         worked = data.busy(function) * (function.working or 0.0)
-        at_once = worked / (data.training_wait + seconds_of(data.region, "step"))
+        at_once = worked / max(1e-9, data.training_wait + seconds_of(data.region, "step"))
         if not data.computes or not 0.5 <= at_once <= 1.3:
             return None
         return Cause(
@@ -1054,6 +1060,10 @@ model.fit(Local(workers=2), epochs=2, verbose=0)
             line = data.hot_line
             where, what = (line.where if line is not None else function.where), function.name
             evidence = (*data.evidence(), share("of the looks found it in network or file code", read))
+        elif data.generates and slowest is not None and data.doing("network") + data.doing("files") >= 0.5:
+            line = data.hot_line
+            where, what = (line.where if line is not None else slowest.where), "a generator"
+            evidence = data.evidence()
         elif function is None and slowest is not None and slowest.name in READERS:
             where, what, evidence = slowest.where, slowest.name, data.evidence()
         else:
@@ -1143,6 +1153,9 @@ model.fit(data, epochs=6, verbose=0)
         shuffles = [stage for stage in data.pipeline if stage["kind"] == "shuffle"]
         if not shuffles or region.epochs < 2:
             return None
+        before = data.pipeline[: data.pipeline.index(shuffles[-1])]
+        if not any(stage["kind"] in ("map", "flatmap", "interleave", "filter") for stage in before):
+            return None  # what fills the buffer is cheap: it stands where it should
         firsts = region.first_waits
         usual = (data.training_wait - firsts.seconds) / max(1, region.steps - firsts.count)
         refill = firsts.seconds - firsts.count * usual
@@ -1167,8 +1180,8 @@ class OversizedRecords(InputRule):
 
     Reading a whole scan to cut a small window out of it costs the whole scan.
 
-    fitscope says so when the training waits for data, the slowest stage is not behind the cut, and the elements
-    of an earlier stage are at least eight times as large as what the model gets.
+    fitscope says so when the training waits for data and the elements of a map before the batching are at least
+    eight times as large as what the model gets.
 
     Change: store what is used (tiles instead of scans), decode only the window
     (`tf.image.decode_and_crop_jpeg`), or cache the decoded records.

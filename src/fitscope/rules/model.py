@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import re
+import math
 from collections.abc import Iterable
 
 from fitscope import words
@@ -11,9 +11,6 @@ from fitscope.model import Line, Region
 from fitscope.rules.case import Case, counted, parts_of, seconds_of, share, took
 from fitscope.rules.rule import Cause, Example, Hit, Rule
 from fitscope.source import INTO_PYTHON, Inner, Script
-
-NUMPY = re.compile(r"\b(np|numpy)\.\w+|\.numpy\(\)|convert_to_numpy")
-
 
 IN_PYTHON = ("keras.ops.convert_to_numpy", "numpy.", "sklearn.metrics.")
 FEW_ROUNDS = 8
@@ -39,6 +36,15 @@ class ModelRule(Rule):
     def of_region(self, case: Case, region: Region) -> Iterable[Cause]:
         """What one training shows of this cause."""
         raise NotImplementedError
+
+    def _written_at(self, case: Case, line: Line) -> bool:
+        """Whether the source shows the cause at a line where the step was found, or in a loop around it."""
+        script = case.script_of(line.where.file)
+        if script is None:
+            return False
+        hits = {hit.line for hit in self.lint(script)}
+        loops = script.loops_around(line.where.line)
+        return line.where.line in hits or bool(hits & loops)
 
 
 def step_lines(region: Region) -> list[Line]:
@@ -113,7 +119,7 @@ model.fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0)
             )
             name = dearest.name
         else:
-            lines = [line for line in step_lines(region) if line.share >= 0.2 and NUMPY.search(case.line(line.where))]
+            lines = [line for line in step_lines(region) if line.share >= 0.2 and self._written_at(case, line)]
             if not lines or lines[0].samples < 5:
                 return
             spent = lines[0].share * seconds_of(region, "step")
@@ -235,7 +241,7 @@ model.fit(x, x, batch_size=64, epochs=4, verbose=0)
         """Loops that were traced, and lines in loops that eager steps were found on."""
         step = seconds_of(region, "step")
         traced = case.facts("loop-in-model", region)
-        lines = [line for line in step_lines(region) if case.in_loop(line.where) and line.samples >= 5]
+        lines = [line for line in step_lines(region) if line.samples >= 5 and self._written_at(case, line)]
         if traced and case.matters(step, 0.3):
             where, how, evidence = traced[0]["where"], "the traced step holds its loop", ()
         elif lines and sum(line.share for line in lines) >= 0.4 and case.matters(step, 0.3):
@@ -509,7 +515,7 @@ model.fit(x[:64], y[:64], batch_size=2, epochs=40, validation_data=(x[64:], y[64
         """Looks at the history of every fit."""
         for region in case.regions("fit"):
             for fact in case.facts("history", region):
-                scores = fact["scores"].get("val_loss") or []
+                scores = [score for score in fact["scores"].get("val_loss") or [] if math.isfinite(score)]
                 callbacks = [each["name"] for each in case.settings(region).get("callbacks", ())]
                 if len(scores) < 12 or "EarlyStopping" in callbacks or region.calls != 1:
                     continue

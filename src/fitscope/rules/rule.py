@@ -63,6 +63,8 @@ class Rule:
     fixable: ClassVar[bool] = False
     rank: ClassVar[int] = 50
     """Of causes that explain the same seconds the one of the lowest rank has them: the narrowest."""
+    states_a_fact: ClassVar[bool] = False
+    """Said without anything to gain: a fact about the run, not a fault."""
     fallback: ClassVar[bool] = False
     """Said only where nothing narrower explains the seconds."""
     examples: ClassVar[tuple[Example, ...]] = ()

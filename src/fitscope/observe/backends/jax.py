@@ -71,7 +71,7 @@ def hold(seams: Seams) -> None:
             ledger.back(node)
 
     seams.hold(trainer_module(), "_distribute_data", copying, copied)
-    inner_loops.hold(seams, sys.modules["jax"].lax, ["map", "scan", "while_loop", "fori_loop"])
+    inner_loops.hold(seams, sys.modules["jax"].lax, ["map"])
     _hear_compiler(seams)
 
 

@@ -66,7 +66,7 @@ def hold(seams: Seams) -> None:
     from tensorflow.python.eager.polymorphic_function import tracing_compilation
 
     seams.hold(tracing_compilation, "_create_concrete_function", _tracing, _traced)
-    inner_loops.hold(seams, sys.modules["tensorflow.python.ops.while_v2"], ["while_loop"])
+    inner_loops.hold(seams, sys.modules["tensorflow.python.ops.while_v2"], ["while_loop"], through="map_fn.py")
     for owner in (input_lib.DistributedIteratorBase, sys.modules["tensorflow"].data.Iterator):
         for method in ("get_next", "get_next_as_optional"):
             for kind in (owner, *owner.__subclasses__()):
