@@ -258,7 +258,7 @@ def test_a_mistake_in_pyproject_is_one_sentence(folder, table, sentence):
     [
         EAGER.replace("True)", "True)  # fitscope: allow eager-execution"),
         EAGER.replace("model.c", "# fitscope: allow eager-execution\nmodel.c"),
-        EAGER.replace("True)", "True)  # noqa  # fitscope: allow retracing, eager-execution").replace("# noqa  ", ""),
+        EAGER.replace("True)", "True)  # fitscope: allow retracing, eager-execution"),
         EAGER.replace("True)", "True)  # fitscope: allow FS303"),
         EAGER.replace("True)", "True,\n)  # fitscope: allow eager-execution"),
         EAGER.replace('("sgd"', '(  # fitscope: allow eager-execution\n"sgd"'),

@@ -26,8 +26,10 @@ def note(root: int, model: Any, device: str, callbacks: Any = (), batch_size: in
     _noted.add(key)
     try:
         found = _model(model)
-    except Exception:
-        return  # a model of an unusual kind: nothing is known of it, and the recording goes on
+    except Exception as error:  # a model of an unusual kind: the recording goes on without
+        reason = f"{type(error).__name__}: {error}"
+        recorder.fact("problem", says=f"What the model was set to do could not be read ({reason}).")
+        return
     recorder.fact(
         "settings",
         lasting=True,

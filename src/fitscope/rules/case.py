@@ -144,7 +144,6 @@ class Input:
         self.training_wait = sum(part.seconds for part in waits)
         self.wait = self.training_wait + sum(part.seconds for part in inside)
         self.lines: tuple[Line, ...] = waits[0].lines if waits else ()
-        self.stages = region.stages
         self.python = [stage for stage in region.stages if stage.working is not None and stage.seconds_per_batch]
         self.native = [stage for stage in region.stages if stage.working is None and stage.seconds_per_batch]
         described: list[dict[str, Any]] = next((fact["stages"] for fact in case.facts("pipeline", region)), [])

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 
 from fitscope import words
-from fitscope.model import Line, Region
+from fitscope.model import Evidence, Line, Region
 from fitscope.rules.case import Case, counted, parts_of, seconds_of, share, took
 from fitscope.rules.rule import Cause, Example, Hit, Rule
 from fitscope.source import INTO_PYTHON, Inner, Script
@@ -109,22 +109,19 @@ model.fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0)
         if region.inside and case.matters(region.inside[0].seconds):
             dearest = region.inside[0]
             spent = min(dearest.seconds, seconds_of(region, "step", "validation"))
-            where, evidence = (
-                dearest.where,
-                (
-                    share("of the training is spent in it", spent / case.seconds),
-                    counted("calls", dearest.count),
-                    took("per call", dearest.seconds / max(1, dearest.count)),
-                ),
+            where, name = dearest.where, dearest.name
+            evidence: tuple[Evidence, ...] = (
+                share("of the training is spent in it", spent / case.seconds),
+                counted("calls", dearest.count),
+                took("per call", dearest.seconds / max(1, dearest.count)),
             )
-            name = dearest.name
         else:
             lines = [line for line in step_lines(region) if line.share >= 0.2 and self._written_at(case, line)]
             if not lines or lines[0].samples < 5:
                 return
             spent = lines[0].share * seconds_of(region, "step")
             where, name = lines[0].where, lines[0].function
-            evidence = (share("of the looks at the step found it on that line", lines[0].share),)  # type: ignore[assignment]
+            evidence = (share("of the looks at the step found it on that line", lines[0].share),)
         if not case.matters(spent):
             return
         yield Cause(
@@ -243,10 +240,11 @@ model.fit(x, x, batch_size=64, epochs=4, verbose=0)
         traced = case.facts("loop-in-model", region)
         lines = [line for line in step_lines(region) if line.samples >= 5 and self._written_at(case, line)]
         if traced and case.matters(step, 0.3):
-            where, how, evidence = traced[0]["where"], "the traced step holds its loop", ()
+            where, how = traced[0]["where"], "the traced step holds its loop"
+            evidence: tuple[Evidence, ...] = ()
         elif lines and sum(line.share for line in lines) >= 0.4 and case.matters(step, 0.3):
             where, how = lines[0].where, "the step was found there"
-            evidence = (share("of the looks at the step", sum(line.share for line in lines)),)  # type: ignore[assignment]
+            evidence = (share("of the looks at the step", sum(line.share for line in lines)),)
         else:
             return
         yield Cause(
