@@ -1,0 +1,31 @@
+"""The remedies' own tests, `cases_*.py`, run once on each backend: a backend is chosen once per process."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+BACKENDS = ("tensorflow", "jax", "torch")
+
+
+def run(backend, folder, *targets):
+    """Runs pytest on these targets in a process of its own."""
+    environment = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={folder}"]
+    command += ["-o", "python_files=cases_*.py", *map(str, targets)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1200)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("cases", sorted(HERE.glob("cases_*.py")), ids=lambda path: path.stem)
+def test_the_cases_hold(tmp_path, backend, cases):
+    run(backend, tmp_path / "cases", cases)
+
+
+def test_the_examples_of_the_docstrings_run(tmp_path):
+    run("tensorflow", tmp_path / "examples", "--doctest-modules", ROOT / "src" / "fitscope" / "remedy")
