@@ -7,6 +7,7 @@ that moves the ledger's cursor between two callbacks; Keras' code and the callba
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from threading import get_ident
 from typing import Any
@@ -52,7 +53,7 @@ class Watched(list[Any]):
         for callback in super().__iter__():
             began = clock()
             yield callback
-            row = recorder.beside.row(type(callback).__name__)
+            row = recorder.beside.row(name_of(callback))
             row[0] += clock() - began
             row[1] += 1
 
@@ -77,9 +78,23 @@ def _node(stations: Stations, callback: Any, hook: str) -> int:
     method = overridden(callback, hook)
     if method is None:
         return 0
-    name = type(callback).__name__
+    name = name_of(callback)
     phase = "progress" if name == "ProgbarLogger" else "callback"
+    while _is_remedy(callback):
+        callback = callback.callback
+        inner = overridden(callback, hook) or overridden(callback, hook.replace("_begin", "_end"))
+        method = inner or method
     return stations.callback(phase, f"{name}.{hook}", place_of(method))
+
+
+def name_of(callback: Any) -> str:
+    """Its class, and for a remedy around another callback also the other one's."""
+    name = type(callback).__name__
+    return f"{name}({name_of(callback.callback)})" if _is_remedy(callback) else name
+
+
+def _is_remedy(callback: Any) -> bool:
+    return type(callback).__module__.startswith("fitscope.remedy.") and hasattr(callback, "callback")
 
 
 def overridden(callback: Any, hook: str) -> Any:
@@ -96,12 +111,30 @@ def forces_sync(callbacks: list[Any], mode: str) -> list[str]:
     """The callbacks that make Keras wait for every step on JAX and torch."""
     hook = f"on_{mode}_batch_end"
     return [
-        type(callback).__name__
+        name_of(callback)
         for callback in list.__iter__(callbacks)
         if type(callback).__name__ not in {"ProgbarLogger", "History"}
         and not getattr(callback, "async_safe", False)
         and overridden(callback, hook) is not None
     ]
+
+
+def hold_remedies(seams: Seams) -> None:
+    """`Every` waits for the logs of the batches it lets through: that is the device's time, not a callback's."""
+    every = sys.modules["fitscope.remedy.every"].Every
+
+    def waiting(ledger: Ledger, every: Any, args: Any, kwargs: Any) -> Any:
+        if not isinstance(ledger.call, Call):
+            return None
+        node = ledger.node
+        ledger.enter(ledger.call.stations.wait)
+        return node
+
+    def waited(ledger: Ledger, node: Any, result: Any, error: BaseException | None) -> None:
+        if node is not None:
+            ledger.back(node)
+
+    seams.hold(every, "_wait", waiting, waited)
 
 
 def hold(seams: Seams, *, reading_waits: Callable[[], bool], can_be_async: bool, device: Callable[[], str]) -> None:

@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import Any
 
-from fitscope.observe import backends, loaders, loops, tfdata, training
+from fitscope.observe import backends, callbacks, loaders, loops, tfdata, training
 from fitscope.observe.imports import Finder
 from fitscope.observe.recorder import recorder
 from fitscope.observe.sampler import Sampler
@@ -37,7 +37,8 @@ class Observer:
             if not self._forks:
                 self._forks = True
                 os.register_at_fork(after_in_child=self._in_child)
-            self._finder = Finder({"keras": self._keras, "tensorflow": self._tensorflow, "torch": self._torch})
+            actions = {"keras": self._keras, "tensorflow": self._tensorflow, "torch": self._torch}
+            self._finder = Finder({**actions, "fitscope.remedy.every": self._remedies})
             self._finder.watch()
             self._sampler = Sampler(recorder)
             recorder.on_first_region.append(self._sampler.start)
@@ -101,6 +102,12 @@ class Observer:
     def _torch(self) -> None:
         try:
             loaders.hold_torch(self.seams)
+        except Exception as error:
+            recorder.fail(error)
+
+    def _remedies(self) -> None:
+        try:
+            callbacks.hold_remedies(self.seams)
         except Exception as error:
             recorder.fail(error)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from threading import get_ident
@@ -19,7 +20,9 @@ Before = Callable[[Ledger, Any, tuple[Any, ...], dict[str, Any]], Any]
 After = Callable[[Ledger, Any, Any, BaseException | None], Any]
 """(ledger, token, result, exception)"""
 
-_HERE = str(Path(__file__).parent)
+_PACKAGE = Path(__file__).parent.parent
+# Not all of the package: its bundled examples count as a user's.
+_OURS = tuple(str(_PACKAGE / part) for part in ("observe", "remedy", "metrics.py"))
 _PACKAGES = {"keras", "tensorflow", "jax", "torch", "tf_keras", "optree"}
 _GENERATED = "__autograph_generated_file"
 _MISSING = object()
@@ -92,7 +95,7 @@ class Seams:
         @functools.wraps(original)
         def seam(*args: Any, **kwargs: Any) -> Any:
             ledger = ledgers.get(get_ident())
-            if ledger is None and anyone and held and recorder.failure is None:
+            if ledger is None and anyone and held and recorder.failure is None and not _is_ours():
                 ledger = recorder.ledger()
             if ledger is None or not args:
                 return original(*args, **kwargs)
@@ -122,10 +125,15 @@ class Seams:
         return seam
 
 
+def _is_ours() -> bool:
+    """Whether this is a thread of a remedy, whose work is beside the training and no part of it."""
+    return threading.current_thread().name.startswith("fitscope-")
+
+
 @functools.lru_cache(maxsize=4096)
 def is_library(file: str) -> bool:
     """Whether a source file belongs to the machine learning stack or to fitscope, not to the user."""
-    if file.startswith((_HERE, "<frozen", "<__array_function__")):
+    if file.startswith((*_OURS, "<frozen", "<__array_function__")):
         return True
     if f"{os.sep}keras{os.sep}src{os.sep}" in file or _GENERATED in file:
         return True
@@ -139,7 +147,7 @@ def is_library(file: str) -> bool:
 @functools.lru_cache(maxsize=4096)
 def is_user(file: str) -> bool:
     """Whether a source file is the user's own: neither installed nor part of Python."""
-    if file.startswith((_HERE, "<frozen", "<string")):
+    if file.startswith((*_OURS, "<frozen", "<string")):
         return False
     if "site-packages" in file or "dist-packages" in file or _GENERATED in file:
         return False

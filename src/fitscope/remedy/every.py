@@ -110,12 +110,18 @@ class Every(Wrapper):
         current = self._passes[phase]
         if current.opened is None:
             return
-        while not (ends := [number for number in list(current.ends) if number >= current.opened]):
+        ends = self._wait(current, current.opened)
+        if ends:
+            current.opened, current.seen = None, min(ends)
+            self._call(phase, "end", current.seen, current.ends.pop(current.seen))
+
+    def _wait(self, current: _Pass, opened: int) -> list[int]:
+        """The batches from this one on that have ended, once there is one."""
+        while not (ends := [number for number in list(current.ends) if number >= opened]):
             current.arrived.clear()
             if not current.arrived.wait(PATIENCE):
-                return
-        current.opened, current.seen = None, min(ends)
-        self._call(phase, "end", current.seen, current.ends.pop(current.seen))
+                break
+        return ends
 
     def _see_the_last(self, phase: str) -> None:
         """All batches have ended. One that began and did not was the end of the data."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,6 +31,16 @@ CONTENDED = 0.45
 PYTHON_SOURCES = ("PyDataset", "generator", "DataLoader")
 
 
+def usual_spread(gain: float) -> float:
+    """How far a gain may be off, as a factor: 2, and less where the speedups would be more than 2 times apart.
+
+    The same change, made in the same script again and again on a quiet machine, gains that much more or less.
+    """
+    if gain <= 0:
+        return 1.0
+    return min(2.0, 0.99 * (1 + math.sqrt(1 + 8 * gain * gain)) / (2 * gain))
+
+
 @dataclass(frozen=True)
 class Case:
     """One recorded run, ready for the rules."""
@@ -53,10 +64,11 @@ class Case:
         """Whether so many seconds are worth a finding."""
         return self.seconds > 0 and seconds >= least * self.seconds
 
-    def saves(self, seconds: float, spread: float = 1.4) -> tuple[float, float]:
+    def saves(self, seconds: float, spread: float | None = None) -> tuple[float, float]:
         """What goes away if so many seconds do, give or take: the gain is right to a factor of `spread`."""
         left = max(self.seconds - seconds, 0.01 * self.seconds)
         gain = self.seconds / left - 1
+        spread = spread or usual_spread(gain)
         return self.seconds * (1 - 1 / (1 + gain / spread)), self.seconds * (1 - 1 / (1 + gain * spread))
 
     def regions(self, *calls: str) -> list[Region]:

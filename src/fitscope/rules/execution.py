@@ -82,7 +82,7 @@ def _again(case: Case, region: Region, causes: tuple[str, ...], rule: str) -> It
             counted("compilations after the first", number),
             took("each", spent / number),
         ),
-        saves=case.saves(saved, spread=1.4),
+        saves=case.saves(saved),
         remedy=_REMEDIES[item.cause],
         claims=frozenset({f"{id(region)}:compile"}),
     )
@@ -649,7 +649,7 @@ for row in rows:
                 counted("calls", calls),
                 took("around the step of each call", around / calls),
             ),
-            saves=case.saves(0.95 * around, spread=1.3),
+            saves=case.saves(0.95 * around),
             remedy="Collect the rows and predict them in one call, or call model.predict_on_batch(x).",
             claims=frozenset(f"{id(region)}:around" for region in found),
         )
@@ -782,7 +782,7 @@ for row in rows:
                     counted("calls", region.calls),
                     counted("steps per call", region.steps / region.calls),
                 ),
-                saves=case.saves(0.9 * around, spread=1.3),
+                saves=case.saves(0.9 * around),
                 remedy="Call fit once for all of it, with callbacks for what happens in between, or train_on_batch.",
                 claims=frozenset({f"{id(region)}:around"}),
             )
@@ -953,7 +953,7 @@ model.fit(x, x[:, :1], batch_size=64, epochs=1, shuffle=False, verbose=0)
                     counted("epochs", region.epochs),
                     took("to start and end an epoch", between / region.epochs),
                 ),
-                saves=case.saves(0.95 * between + 0.3 * seconds_of(region, "step"), spread=1.35),
+                saves=case.saves(0.95 * between + 0.3 * seconds_of(region, "step")),
                 remedy="Repeat the data so that an epoch has hundreds of steps, and run fewer epochs.",
                 claims=frozenset({f"{id(region)}:epoch"}),
             )

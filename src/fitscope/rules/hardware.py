@@ -185,7 +185,7 @@ model.fit(x, x[:, :1], batch_size=8, epochs=3, verbose=0, callbacks=[Remember()]
                     took("per step in the first fifth", middles[0]),
                     took("per step in the last fifth", middles[-1]),
                 ),
-                saves=case.saves(0.9 * lost, spread=1.3),
+                saves=case.saves(0.9 * lost),
                 remedy="Find what grows from step to step (a list, a graph, a history), and keep it bounded.",
                 claims=frozenset({f"{id(region)}:growth"}),
             )

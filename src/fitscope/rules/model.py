@@ -128,7 +128,7 @@ model.fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0)
             says=f"{name} runs Python or NumPy code inside the model: no gradient passes through it, and it is slow.",
             where=where,
             evidence=evidence,
-            saves=case.saves(0.85 * spent, spread=1.3),
+            saves=case.saves(0.85 * spent),
             remedy="Write it with keras.ops: the layers before it learn again, and it stays in the compiled step.",
             claims=frozenset({f"{id(region)}:step"}),
         )
