@@ -9,13 +9,12 @@ from pathlib import Path
 from fitscope import words
 from fitscope.model import Account, Finding, FitscopeError, Report, Run, Speedup
 from fitscope.rules import CATALOG
-from fitscope.rules.case import LEAST, Case
+from fitscope.rules.case import FOREIGN_CORES, LEAST, Case
 from fitscope.rules.rule import Cause, Rule
 from fitscope.source import Script
 
 FEW_SECONDS = 1.0
 FEW_STEPS = 10
-FOREIGN_CORES = 0.5
 """Processors that other programs took, from which on the report says so."""
 
 
@@ -94,11 +93,9 @@ def _doubts(case: Case) -> Iterable[str]:
         yield f"{words.seconds(case.seconds)} of training are too little to find a cause in."
     elif case.account.regions and steps < FEW_STEPS:
         yield f"Only {words.count(steps, 'step')} were seen: a longer run would say more."
-    use = case.account.use
-    if use is not None and len(use.over_time) > 2:
-        foreign = use.cores_busy - use.process_cpu
-        if foreign >= FOREIGN_CORES:
-            yield f"Other programs used {foreign:.1f} processors meanwhile: times may be longer than they need be."
+    if case.foreign_cores >= FOREIGN_CORES:
+        busy = f"{case.foreign_cores:.1f} processors"
+        yield f"Other programs used {busy} meanwhile: times may be longer than they need be."
 
 
 def _reader(run: Run) -> Callable[[str], Script | None]:

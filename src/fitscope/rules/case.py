@@ -15,6 +15,9 @@ from fitscope.source import Script
 LEAST = 0.03
 """Nothing is a cause that takes less than this share of the training."""
 
+FOREIGN_CORES = 0.5
+"""From so many processors used by other programs on, they are said to disturb."""
+
 LEAST_WAIT = 0.08
 """A wait for data below this share is nobody's fault: some of it every training has."""
 
@@ -59,6 +62,12 @@ class Case:
     def cores(self) -> int:
         """The processors that the run could use."""
         return int(self.run.machine.get("cores") or 1)
+
+    @property
+    def foreign_cores(self) -> float:
+        """Processors that other programs used meanwhile, on average; 0 where too little was seen of them."""
+        use = self.account.use
+        return max(0.0, use.cores_busy - use.process_cpu) if use is not None and len(use.over_time) > 2 else 0.0
 
     def matters(self, seconds: float, least: float = LEAST) -> bool:
         """Whether so many seconds are worth a finding."""
