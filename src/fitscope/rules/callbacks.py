@@ -133,8 +133,9 @@ class BlockingCallback(CallbackRule):
     fitscope says so when a batch hook of the user's takes at least 3 % of the training, and names the line. Hooks
     that call `predict`, talk to a network or write logs have names of their own.
 
-    Change: do it every so many batches, or once per epoch; hand work that needs no answer to a thread of its
-    own, through a queue that is emptied at the end.
+    Change: do it every so many batches (`fitscope.Every(callback, batches=10)`), or once per epoch; let work that
+    needs no answer run beside the training (`fitscope.Background(callback)`, with `process=True` for work that
+    computes in Python).
     """
 
     code = "FS201"
@@ -176,8 +177,8 @@ model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Watch()])
             evidence=_evidence(case, part),
             saves=_usual(case, region, part),
             remedy=(
-                "Do it every so many batches or once per epoch; work that only waits can go to a thread of its "
-                "own, if the training does not need its result."
+                "Do it less often: fitscope.Every(callback, batches=10). If the training does not need its result, "
+                "do it beside the training: fitscope.Background(callback), with process=True for Python work."
             ),
             claims=claims(region, part),
         )
@@ -205,7 +206,8 @@ class PredictInCallback(CallbackRule):
     the training.
 
     Change: one call for all rows instead of one per row; `model.predict_on_batch(x)` where it is called often; a
-    metric in `compile` where the number is all that is wanted.
+    metric in `compile` where the number is all that is wanted (`fitscope.metrics` has precision, recall, F1, the area
+    under the curve and the confusion matrix as scikit-learn counts them).
     """
 
     code = "FS202"
@@ -254,7 +256,7 @@ model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Score()])
             saves=case.saves(0.96 * spent),
             remedy=(
                 "Predict all rows in one call, take predict_on_batch where it is called often, or let a metric in "
-                "compile(metrics=…) accumulate the number."
+                "compile(metrics=…) accumulate the number: see fitscope.metrics."
             ),
             claims=claims(region, part),
         )
@@ -294,7 +296,7 @@ class PerBatchLogging(CallbackRule):
     writes histograms, or when a batch hook of the user's spends its time writing.
 
     Change: `update_freq="epoch"` or every 100 batches, `histogram_freq=0`; collect in memory and write once per
-    epoch.
+    epoch, or beside the training (`fitscope.Background(callback)`).
     """
 
     code = "FS203"
@@ -364,7 +366,10 @@ model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Record()])
             where=line.where if line is not None else part.where,
             evidence=_evidence(case, part),
             saves=_usual(case, region, part),
-            remedy="Collect in memory and write once per epoch, or every so many batches.",
+            remedy=(
+                "Collect in memory and write once per epoch, or every so many batches: fitscope.Every(callback, "
+                "batches=10); or write beside the training: fitscope.Background(callback)."
+            ),
             claims=claims(region, part),
         )
 
@@ -398,8 +403,9 @@ class NetworkInCallback(CallbackRule):
 
     fitscope says so when a hook takes at least 3 % of the training and most looks found it in network code.
 
-    Change: collect the records and send many in one request, once per epoch or from a thread of its own. One
-    request per record from one background thread gains nothing when requests are slower than steps.
+    Change: collect the records and send many in one request, once per epoch or beside the training: with
+    `fitscope.Background(callback)` a callback that has `on_train_batches_end(batches, logs)` gets all that wait at
+    once. One request per record from one background thread gains nothing when requests are slower than steps.
     """
 
     code = "FS204"
@@ -453,7 +459,10 @@ model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Track()])
             where=line.where if line is not None else part.where,
             evidence=_evidence(case, part),
             saves=_usual(case, region, part),
-            remedy="Send many records in one request, once per epoch or from a thread of its own.",
+            remedy=(
+                "Send many records in one request: once per epoch, or beside the training by fitscope.Background("
+                "callback) around a callback with on_train_batches_end(batches, logs)."
+            ),
             claims=claims(region, part),
         )
 
@@ -478,7 +487,8 @@ class FrequentCheckpoint(CallbackRule):
     fitscope says so when checkpoints take at least 3 % of the training and more than one is written per epoch,
     or at least 10 % at one per epoch.
 
-    Change: save less often (`save_freq`, `save_best_only=True`), or the weights only.
+    Change: save less often (`save_freq`, `save_best_only=True`), the weights only, or beside the training
+    (`fitscope.BackgroundCheckpoint`).
     """
 
     code = "FS205"
@@ -519,8 +529,8 @@ model.save("model.keras")
                 ),
                 saves=case.saves(0.95 * spent + cold(region, spent) if often else 0.8 * spent),
                 remedy=(
-                    'Save once per epoch or less often (save_freq="epoch"), only the best (save_best_only=True), or '
-                    "the weights only (save_weights_only=True)."
+                    'Save once per epoch or less often (save_freq="epoch"), only the best (save_best_only=True), the '
+                    "weights only (save_weights_only=True), or beside the training: fitscope.BackgroundCheckpoint."
                 ),
                 claims=claims(region, *parts),
             )
@@ -553,7 +563,8 @@ class SlowEpochCallback(CallbackRule):
     fitscope says so when an epoch hook of the user's takes at least 3 % of the training, and names the line. A
     hook that calls `predict` has a name of its own.
 
-    Change: do it every few epochs, or do less of it.
+    Change: do it every few epochs, do less of it, or do it beside the training (`fitscope.Background(callback)`, with
+    `snapshot=True` if it needs the model).
     """
 
     code = "FS206"
@@ -592,7 +603,7 @@ model.fit(x, y, batch_size=32, epochs=4, verbose=0, callbacks=[Plot()])
             where=line.where if line is not None else part.where,
             evidence=_evidence(case, part),
             saves=_usual(case, region, part),
-            remedy="Do it every few epochs, or do less of it.",
+            remedy="Do it every few epochs, do less of it, or beside the training: fitscope.Background(callback).",
             claims=claims(region, part),
         )
 
@@ -606,8 +617,10 @@ class ForcedSync(CallbackRule):
     fitscope says so on JAX (and on devices) when such a callback is there, and both the wait for data and the
     wait for the step are large enough that they could hide each other.
 
-    Change: do the work once per epoch. `async_safe = True` on the callback avoids the wait, too, but then Keras calls
-    it late, in several threads and out of order, and on JAX a hook that sets `model.stop_training` breaks the model.
+    Change: do the work once per epoch, or beside the training, which keeps Keras asynchronous and the calls in order
+    (`fitscope.Background(callback)`), or for some of the batches (`fitscope.Every(callback, batches=10)`).
+    `async_safe = True` on the callback avoids the wait, too, but then Keras calls it late, in several threads and out
+    of order, and on JAX a hook that sets `model.stop_training` breaks the model.
     """
 
     code = "FS207"
@@ -681,8 +694,9 @@ model.fit(Items(), epochs=2, verbose=0)
                 ),
                 saves=case.saves(0.85 * hidden),
                 remedy=(
-                    "Move the work to on_epoch_end. (With async_safe = True Keras calls the hook late, in several "
-                    "threads and out of order; one that sets stop_training then breaks the model on JAX.)"
+                    "Move the work to on_epoch_end, or wrap the callback: fitscope.Background(callback) keeps Keras "
+                    "asynchronous and the calls in order. (With async_safe = True Keras calls the hook late, in "
+                    "several threads and out of order; one that sets stop_training then breaks the model on JAX.)"
                 ),
                 claims=frozenset({f"{id(region)}:overlap"}),
             )

@@ -69,7 +69,7 @@ class SequentialMap(InputRule):
 
     Change: `map(f, num_parallel_calls=16)` for a function that waits, with a private pool of as many threads
     (`AUTOTUNE` goes up to the number of cores only); `num_parallel_calls=tf.data.AUTOTUNE` for one that computes
-    in TensorFlow operations. The order of the elements stays the same.
+    in TensorFlow operations. The order of the elements stays the same. `fitscope.tune(dataset)` does so by itself.
     """
 
     code = "FS101"
@@ -575,7 +575,7 @@ class RepeatedPreprocessing(InputRule):
     Python, nothing caches its result, and the data is gone through more than once.
 
     Change: `.cache()` behind the last deterministic stage and before the random ones, if the result fits into
-    memory (or `.cache(filename)`).
+    memory (or `.cache(filename)`). `fitscope.materialize(dataset, folder)` does it once for all trainings, on disk.
     """
 
     code = "FS105"
@@ -633,7 +633,10 @@ model.fit(data, epochs=10, verbose=0)
             where=line_of(written),
             evidence=(*data.evidence(), counted("passes over the data", data.passes)),
             saves=case.saves(data.saved(1 / data.passes)),
-            remedy="Keep its result: .cache() after this map and before anything random, if it fits into memory.",
+            remedy=(
+                "Keep its result: .cache() after this map and before anything random, if it fits into memory; "
+                "fitscope.materialize(dataset, folder) keeps it on disk, for other trainings, too."
+            ),
             claims=data.claims,
         )
 
@@ -812,7 +815,8 @@ class SingleWorkerLoader(InputRule):
     there are cores to run them).
 
     Change: `PyDataset(workers=4)`, `DataLoader(num_workers=…, persistent_workers=True)`; turn a generator into
-    a `PyDataset`, whose items can be loaded side by side.
+    a `PyDataset`, whose items can be loaded side by side. `fitscope.Loader(dataset)` finds the number of workers by
+    itself, and whether threads or processes serve better.
     """
 
     code = "FS107"
@@ -878,7 +882,10 @@ model.fit(Remote(workers=4), epochs=2, verbose=0)
             remaining = max(0.02, 1 / FEW_WORKERS - _step_share(data))
             remedy = {
                 "DataLoader": f"Load several batches at once: DataLoader(num_workers={FEW_WORKERS}, …).",
-                "PyDataset": f"Load several batches at once: super().__init__(workers={FEW_WORKERS}).",
+                "PyDataset": (
+                    f"Load several batches at once: super().__init__(workers={FEW_WORKERS}), "
+                    "or fitscope.Loader(dataset)."
+                ),
             }.get(data.source, "Make a PyDataset of the generator, with workers=4: its items load side by side.")
         why = "computes" if data.computes else "waits"
         saved = data.saved(remaining, busy_after=True) - START_WORKERS * max(1, data.region.epochs)
