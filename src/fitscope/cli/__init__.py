@@ -15,6 +15,7 @@ COMMANDS = {
     "lint": "Find causes that the source alone shows.",
     "explain": "Explain a cause: what it is, how it is seen, what to change.",
     "list": "List the recorded runs.",
+    "materialize": "Run deterministic preprocessing once, to disk.",
     "demo": "Record a bundled slow example.",
 }
 
