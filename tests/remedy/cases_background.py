@@ -15,8 +15,6 @@ import pytest
 import fitscope
 from fitscope.remedy.snapshot import ModelError
 
-# Keras' own, on reading its variables with NumPy 2.
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation")
 
 X = np.linspace(0, 1, 96 * 3).reshape(96, 3).astype("float32")
 Y = X.sum(axis=1, keepdims=True)

@@ -8,8 +8,6 @@ import pytest
 
 import fitscope
 
-# Keras' own, on reading its variables with NumPy 2.
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation")
 
 X = np.linspace(0, 1, 100).reshape(50, 2).astype("float32")
 Y = X.sum(axis=1, keepdims=True)
