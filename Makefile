@@ -4,13 +4,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check lint docs corpus overhead clean
+.PHONY: demo test thorough check lint docs corpus overhead clean
 
 demo: .venv/demo
 	$(BIN)/fitscope demo
 
 test: .venv/all
 	$(BIN)/python -m pytest
+
+thorough: .venv/all
+	FITSCOPE_THOROUGH=1 FITSCOPE_KILLS=50 $(BIN)/python -m pytest tests/remedy
 
 check: .venv/all lint
 	$(BIN)/python -m pytest

@@ -15,7 +15,6 @@ import pytest
 import fitscope
 from fitscope.remedy.snapshot import ModelError
 
-
 X = np.linspace(0, 1, 96 * 3).reshape(96, 3).astype("float32")
 Y = X.sum(axis=1, keepdims=True)
 
@@ -295,6 +294,7 @@ def test_only_callbacks_are_taken():
         fitscope.Background("tensorboard")
 
 
+@pytest.mark.shared
 def test_a_process_of_its_own_brings_its_attributes_back():
     notes = Notes()
     fitted([fitscope.Background(notes, process=True)], epochs=1, validation_data=None)
@@ -304,6 +304,7 @@ def test_a_process_of_its_own_brings_its_attributes_back():
     assert notes.threads == {"MainThread"}
 
 
+@pytest.mark.shared
 def test_what_a_process_raises_is_raised_in_fit_with_its_own_traceback():
     class Fails(keras.callbacks.Callback):
         def on_train_end(self, logs=None):
@@ -314,6 +315,7 @@ def test_what_a_process_raises_is_raised_in_fit_with_its_own_traceback():
     assert any('raise ZeroDivisionError("over there")' in note for note in caught.value.__notes__)
 
 
+@pytest.mark.shared
 def test_a_process_that_dies_is_told():
     class Dies(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
@@ -372,6 +374,7 @@ def test_nothing_is_lost_when_the_program_is_ended(tmp_path, end):
     assert [int(line) for line in (tmp_path / "records.txt").read_text().split()] == list(range(300))
 
 
+@pytest.mark.shared
 def test_nothing_is_lost_of_ten_thousand_records(tmp_path):
     (tmp_path / "train.py").write_text(textwrap.dedent(SCRIPT).replace("{end}", "pass").replace("0.002", "0.0005"))
     done = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)

@@ -26,8 +26,6 @@ from keras.callbacks import Callback, CallbackList, ModelCheckpoint
 import fitscope
 
 BACKEND = keras.backend.backend()
-# Keras' own variables, with NumPy 2.
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 X = np.random.default_rng(0).normal(size=(28, 6)).astype("float32")
 Y = (X.sum(1, keepdims=True) > 0).astype("float32")
 
@@ -167,6 +165,7 @@ def wait_until(true):
         time.sleep(0.005)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize(
     ("build", "suffix"),
     [(functional, ".keras"), (functional, ".weights.h5"), (Subclassed, ".keras"), (half_precise, ".weights.h5")],
@@ -182,6 +181,7 @@ def test_a_file_holds_what_saving_at_that_step_would_have_written(tmp_path, buil
     assert not [path for path in tmp_path.iterdir() if "tmp" in path.name]
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("build", [functional, Subclassed, half_precise])
 def test_a_loaded_model_goes_on_exactly_where_it_was(tmp_path, build):
     model = compiled(build)
@@ -227,6 +227,7 @@ def test_vocabularies_are_in_the_file(tmp_path):
     assert np.array_equal(loaded(words), model(words))
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize(("every", "steps_per_execution"), [(1, 1), (3, 1), (7, 1), (4, 3)])
 def test_saves_between_batches_are_those_of_keras(tmp_path, every, steps_per_execution):
     if BACKEND == "torch" and steps_per_execution > 1:
@@ -243,6 +244,7 @@ def test_saves_between_batches_are_those_of_keras(tmp_path, every, steps_per_exe
     assert ours
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -267,6 +269,7 @@ def test_the_decisions_are_those_of_keras(tmp_path, arguments):
     assert best[0] == best[1]
 
 
+@pytest.mark.shared
 def test_the_best_is_known_before_the_first_epoch_has_ended(tmp_path):
     name = "{batch}-{loss:.6f}.keras"
     best = fitscope.BackgroundCheckpoint(tmp_path / name, save_best_only=True, monitor="loss", save_freq=1)
@@ -274,6 +277,7 @@ def test_the_best_is_known_before_the_first_epoch_has_ended(tmp_path):
     assert round(best.best, 6) == min(float(path.stem.split("-")[1]) for path in tmp_path.iterdir())
 
 
+@pytest.mark.shared
 def test_an_epoch_that_ends_on_a_due_batch_is_saved_as_it_was_before_validation(tmp_path):
     found = []
     for kind in (ModelCheckpoint, fitscope.BackgroundCheckpoint):
@@ -283,6 +287,7 @@ def test_an_epoch_that_ends_on_a_due_batch_is_saved_as_it_was_before_validation(
     assert np.frombuffer(found[1]["vars/0"][2], "float32") == 7
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("every", ["epoch", 2])
 def test_training_is_the_same_bit_by_bit_with_and_without(tmp_path, every):
     bare, watched = compiled(functional), compiled(functional)
@@ -334,6 +339,7 @@ def test_a_training_that_fails_still_gets_its_checkpoint_and_can_begin_again(tmp
     assert keras.models.load_model(tmp_path / "m.keras").optimizer.iterations == 21
 
 
+@pytest.mark.shared
 def test_a_folder_that_disappears_is_an_error_of_the_training(tmp_path):
     folder = tmp_path / "gone"
 
@@ -346,6 +352,7 @@ def test_a_folder_that_disappears_is_an_error_of_the_training(tmp_path):
         train(compiled(functional), fitscope.BackgroundCheckpoint(folder / "m.keras"), Removes(), epochs=1)
 
 
+@pytest.mark.shared
 def test_a_full_disk_is_an_error_of_the_training_and_leaves_the_last_checkpoint(tmp_path):
     class Fills(Callback):
         reached = None
@@ -400,6 +407,7 @@ def test_wrong_arguments_are_refused_with_a_sentence(path, arguments, sentence):
         fitscope.BackgroundCheckpoint(path, **arguments)
 
 
+@pytest.mark.shared
 def test_what_a_killed_run_left_is_removed_and_what_a_living_one_writes_is_not(tmp_path):
     with subprocess.Popen(["true"]) as dead:
         pass
@@ -414,6 +422,7 @@ def test_what_a_killed_run_left_is_removed_and_what_a_living_one_writes_is_not(t
     assert [path.exists() for path in left + kept] == [False, False, True, True]
 
 
+@pytest.mark.shared
 def test_a_link_to_a_file_stays_a_link(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "m.keras").symlink_to(tmp_path / "elsewhere" / "real.keras")
@@ -422,6 +431,7 @@ def test_a_link_to_a_file_stays_a_link(tmp_path):
     assert keras.models.load_model(tmp_path / "elsewhere" / "real.keras").built
 
 
+@pytest.mark.shared
 def test_what_it_says_it_has_finished_is_on_the_disk(tmp_path, capsys):
     train(compiled(functional), fitscope.BackgroundCheckpoint(tmp_path / "m.keras", verbose=1), epochs=2)
     said = [line for line in capsys.readouterr().out.splitlines() if line]
@@ -431,6 +441,7 @@ def test_what_it_says_it_has_finished_is_on_the_disk(tmp_path, capsys):
     assert "finished" in said[-1]
 
 
+@pytest.mark.shared
 def test_it_can_be_copied_for_another_training(tmp_path):
     checkpoint = fitscope.BackgroundCheckpoint(tmp_path / "m.keras", save_freq=3)
     train(compiled(functional), copy.deepcopy(checkpoint))
@@ -447,6 +458,7 @@ class SavesItself(Subclassed):
         self.saved_to = str(filepath)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("every", ["epoch", 3])
 def test_a_model_with_a_save_of_its_own_is_saved_by_it_and_told_so_once(tmp_path, every):
     name, found = "{epoch}-{loss:.6f}.keras", []

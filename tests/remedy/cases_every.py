@@ -8,7 +8,6 @@ import pytest
 
 import fitscope
 
-
 X = np.linspace(0, 1, 100).reshape(50, 2).astype("float32")
 Y = X.sum(axis=1, keepdims=True)
 

@@ -26,6 +26,7 @@ X = np.random.default_rng(0).random((150, 6, 6)).astype("float32")
 Y = np.arange(150)
 Pair = namedtuple("Pair", "left right")
 
+pytestmark = pytest.mark.shared
 without_backend = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="no backend takes part in it")
 
 

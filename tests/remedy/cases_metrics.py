@@ -14,8 +14,7 @@ from fitscope.metrics import AUC, ConfusionMatrix, F1Score, Precision, Recall
 BACKEND = keras.backend.backend()
 RATES = [(Precision, sk.precision_score), (Recall, sk.recall_score), (F1Score, sk.f1_score)]
 AVERAGES = ["macro", "micro", "weighted", None]
-# Keras' own variables, with NumPy 2.
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
+pytestmark = pytest.mark.shared
 
 
 def number(value):
