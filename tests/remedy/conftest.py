@@ -2,6 +2,10 @@
 
 import itertools
 import os
+import random
+import sys
+
+import pytest
 
 BACKENDS = ("tensorflow", "jax", "torch")
 
@@ -17,3 +21,14 @@ def pytest_collection_modifyitems(config, items):
         (left if is_shared and next(turns) != backend else kept).append(item)
     config.hook.pytest_deselected(items=left)
     items[:] = kept
+
+
+@pytest.fixture(autouse=True)
+def no_seed_stays():
+    """A test that seeds random numbers does so for itself: TensorFlow would seed every later pipeline, too."""
+    yield
+    random.seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+    if "tensorflow" in sys.modules:
+        sys.modules["tensorflow"].random.set_seed(None)
