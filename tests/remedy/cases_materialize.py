@@ -565,6 +565,7 @@ if __name__ == "__main__":
 
 
 def late(value):
+    time.sleep(0.003)  # so that it is worth storing
     if value >= 100 and "FITSCOPE_BREAK" in os.environ:
         raise RuntimeError("broken off")
     return np.full((20,), value)

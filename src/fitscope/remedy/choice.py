@@ -352,7 +352,7 @@ class Chooser:
         if count < 2 or self.crew.refused or (self._workers is None and self._expected is None):
             return
         while self._loaded < PROCESS_START_SECONDS:
-            yield from self._try(self._best().plan)
+            yield self._best().plan
         yield from self._start(count)
         if self.crew.refused:
             return

@@ -29,11 +29,12 @@ class LockProbe:
             self._stop = None
 
     def _nap(self, stop: threading.Event) -> None:
-        naps, queued, began = 0, queued_seconds(), time.perf_counter()
+        naps, began = 0, time.perf_counter()
+        queued = queued_seconds()  # reading the file may already wait for the lock until the work is done
         while not stop.is_set():
             time.sleep(NAP_SECONDS)
             naps += 1
-        self._naps += naps
+        self._naps += max(1, naps)
         self._seconds += time.perf_counter() - began - (queued_seconds() - queued)
 
     @property
