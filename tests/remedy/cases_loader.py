@@ -20,6 +20,7 @@ import psutil
 import pytest
 
 import fitscope
+from fitscope.remedy.workers import Outcome
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as in a script: a worker must not import these tests
 
@@ -516,6 +517,16 @@ def test_waiting_is_shared_by_several_threads_and_holding_the_lock_is_not():
 
     assert any(plan.kind == "threads" and plan.count > 1 for plan in chosen(waits, 120))
     assert any(str(plan) in ("no worker", "1 thread", "2 processes") for plan in chosen(holds, 60))
+
+
+def test_the_choice_goes_on_where_no_other_plan_could_be_faster():
+    with fitscope.Loader(batch, length=LENGTH) as loader:
+        chooser = loader._chooser
+        chooser._expected = 0, b""
+        chooser._probe._naps, chooser._probe._seconds = 1, 1.0  # the lock is held
+        for read in range(40):  # and nothing else takes time
+            chooser.note(0.005 * read, 0.005 * (read + 1), False, Outcome(wall=0.005, processor=0.005))
+        assert str(chooser.plan) == "no worker"
 
 
 def test_what_is_there_at_once_gets_no_worker():
