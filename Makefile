@@ -4,18 +4,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test thorough check lint docs corpus overhead clean
+.PHONY: browser demo test thorough check lint docs corpus overhead clean
 
 demo: .venv/demo
 	$(BIN)/fitscope demo
 
-test: .venv/all
+test: .venv/all browser
 	$(BIN)/python -m pytest
 
 thorough: .venv/all
 	FITSCOPE_THOROUGH=1 FITSCOPE_KILLS=50 $(BIN)/python -m pytest tests/remedy
 
-check: .venv/all lint
+check: .venv/all lint browser
 	$(BIN)/python -m pytest
 
 lint: .venv/all
@@ -43,8 +43,15 @@ overhead: .venv/benchmark
 	touch $@
 
 .venv/all: pyproject.toml | .venv/bin/python
-	$(BIN)/pip install --quiet --editable . --group backends --group test --group check
+	$(BIN)/pip install --quiet --editable . --group backends --group test --group page --group check
 	touch $@ .venv/demo
+
+# The page is tested in Debian's chromium. Where there is none and we may not install it, those tests are skipped.
+browser:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { [ "$$(id -u)" = 0 ] && \
+	  command -v apt-get >/dev/null && apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
+	  echo "no chromium, and none can be installed: the tests of the page are skipped"
 
 .venv/corpus: .venv/all
 	$(BIN)/pip install --quiet --group corpus

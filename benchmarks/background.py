@@ -3,47 +3,35 @@
     python benchmarks/background.py                    all backends
     python benchmarks/background.py --backend jax --rounds 20
 
-A block is one `fit` of 20 steps of about 30 ms whose callback sleeps 20 ms or writes a file of 4 MB in each batch.
-Blocks of all kinds follow each other in random order, round after round; a ratio is a block over the block without a
-callback of the same round, and the figure is the median with its 90 % interval (bootstrap). `bare again` is the
-control. The last line is the time that the hooks of `Background` hold the training thread, per batch.
+A block is one `fit` of 50 steps of about 30 ms whose callback sleeps 20 ms or writes a file of 4 MB in each batch.
+The ratio is that of a block to the block without a callback (see side_by_side.py); `bare again` is the control. The
+last line is the time that the hooks of `Background` hold the training thread, per batch.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import random
 import statistics
-import subprocess
-import sys
-import tempfile
 import threading
 import time
-from pathlib import Path
 
-BACKENDS = ("tensorflow", "jax", "torch")
-STEPS = 20
+from side_by_side import BACKENDS, in_batches, interleaved, machine, on_backends, table
+
+STEPS = 50
 BATCH = 32
+STEP_SECONDS = 0.03
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", choices=BACKENDS)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         measure(options.rounds)
-        return
-    for backend in [options.backend] if options.backend else BACKENDS:
-        environment = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
-        words = [sys.executable, str(Path(__file__).resolve()), "--child", "--rounds", str(options.rounds)]
-        with tempfile.TemporaryDirectory() as folder:
-            subprocess.run(words, env=environment, cwd=folder, check=True)
-
-
-# --- in the child -----------------------------------------------------------------------------------------
+    else:
+        on_backends(__file__, options.backend, "--rounds", str(options.rounds))
 
 
 def measure(rounds: int) -> None:
@@ -81,57 +69,43 @@ def measure(rounds: int) -> None:
         callback.async_safe = True
         return callback
 
-    def fit(*callbacks: object) -> float:
-        began = time.perf_counter()
-        model.fit(x, y, batch_size=BATCH, verbose=0, shuffle=False, callbacks=list(callbacks))
-        return time.perf_counter() - began
+    def fit(*callbacks: object) -> None:
+        model.fit(**data, verbose=0, callbacks=list(callbacks))
 
-    model, x, y = sized()
+    model, data = sized()
     kinds = {"bare": fit, "bare again": fit}
     for name, kind in (("sleeps 20 ms", Sleeps), ("writes 4 MB", Writes)):
         kinds[f"{name}: plain"] = lambda kind=kind: fit(kind())
-        kinds[f"{name}: async_safe"] = lambda kind=kind: fit(asynchronous(kind()))
+        if keras.config.backend() != "tensorflow":  # which has no asynchronous dispatch
+            kinds[f"{name}: async_safe"] = lambda kind=kind: fit(asynchronous(kind()))
         kinds[f"{name}: Background"] = lambda kind=kind: fit(Timed(kind()))
-    times: dict[str, list[float]] = {kind: [] for kind in kinds}
-    chance = random.Random(0)
-    for _ in range(rounds):
-        order = list(kinds)
-        chance.shuffle(order)
-        for kind in order:
-            times[kind].append(kinds[kind]())
+    times = interleaved(kinds, rounds)
     step = statistics.median(times["bare"]) / STEPS
-    print(f"\n{keras.config.backend()}, {STEPS} steps of {step * 1e3:.0f} ms a block, {rounds} rounds")
-    for kind, found in times.items():
-        if kind == "bare":
-            continue
-        ratios = [one / other for one, other in zip(found, times["bare"], strict=True)]
-        low, high = interval(ratios, chance)
-        print(f"  {kind:28s} {statistics.median(ratios):.3f}  [{low:.3f}, {high:.3f}]")
+    print(f"\n{keras.config.backend()}, {STEPS} steps of {step * 1e3:.0f} ms a block, {rounds} rounds ({machine()})")
+    table(times, "bare")
     held.sort()
     median, at_95 = statistics.median(held) * 1e6, held[int(len(held) * 0.95)] * 1e6
-    print(f"  training thread held         {median:.0f} us per batch, 95 % under {at_95:.0f} us")
+    print(f"  training thread held {median:.0f} us per batch, 95 % under {at_95:.0f} us", flush=True)
 
 
 def sized():
-    """A model whose steps take about 30 ms on this machine."""
+    """A model whose steps take about 30 ms on this machine, and its data."""
     import keras
     import numpy as np
 
-    for width in (256, 512, 1024, 1536, 2048, 3072, 4096):
-        model = keras.Sequential([keras.Input((width,)), *[keras.layers.Dense(width, "relu") for _ in range(3)]])
+    width, layers = 1024, 2
+    while True:
+        model = keras.Sequential([keras.Input((width,)), *[keras.layers.Dense(width, "relu") for _ in range(layers)]])
         model.compile("sgd", "mse")
         x = np.random.default_rng(1).random((BATCH * STEPS, width)).astype("float32")
-        model.fit(x, x, batch_size=BATCH, verbose=0)
+        data = in_batches(x, x, BATCH)
+        model.fit(**data, verbose=0)
         began = time.perf_counter()
-        model.fit(x, x, batch_size=BATCH, verbose=0)
-        if time.perf_counter() - began > 0.028 * STEPS:
-            break
-    return model, x, x
-
-
-def interval(ratios: list[float], chance: random.Random) -> tuple[float, float]:
-    medians = sorted(statistics.median(chance.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return medians[100], medians[1900]
+        model.fit(**data, verbose=0)
+        step = (time.perf_counter() - began) / STEPS
+        if step > 0.85 * STEP_SECONDS or layers > 60:
+            return model, data
+        layers = max(layers + 1, round(layers * STEP_SECONDS / step))
 
 
 if __name__ == "__main__":

@@ -3,10 +3,9 @@
     python benchmarks/loader.py                                   waiting, lock-holding and lock-free work, on JAX
     python benchmarks/loader.py --backend torch --work holds --rounds 9
 
-Each rival trains for a few epochs before it is timed, so that workers are started, models compiled, and Loader has
-made up its mind. Then one epoch of each follows after the other, round after round; the figure is the median over the
-rounds of *its epoch over Loader's epoch in the same round*, with its 90 % interval (bootstrap): above 1, Loader is
-faster. The bar is 0.95 for the best of the others.
+Each rival trains for some seconds before it is timed, so that workers are started, models compiled, and Loader has
+made up its mind. The timed epoch is the second of a `fit`, and the figure is *its epoch over Loader's* (see
+side_by_side.py): above 1, Loader is faster. The bar is 0.95 for the best of the others.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ import argparse
 import gc
 import json
 import os
-import random
-import statistics
 import subprocess
 import sys
 import time
@@ -24,7 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-BACKENDS = ("tensorflow", "jax", "torch")
+from side_by_side import BACKENDS, interleaved, machine, ratio
+
 WORKS = ("waits", "holds", "frees")
 WORDS = {
     "waits": "a batch waits 10 ms (a disk, a network)",
@@ -40,7 +38,7 @@ def main() -> None:
     parser.add_argument("--work", choices=WORKS)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batches", type=int, default=150, help="of an epoch")
-    parser.add_argument("--warm-up", type=int, default=4, help="epochs before the timed ones")
+    parser.add_argument("--warm-up", type=float, default=8.0, help="seconds of training before the timed epochs")
     parser.add_argument("--only", help="rivals whose names contain this")
     parser.add_argument("--json", type=Path, help="write the figures there, too")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
@@ -54,7 +52,8 @@ def main() -> None:
         environment = {**os.environ, "KERAS_BACKEND": options.backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
         done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, text=True, check=True)
         found = json.loads(done.stdout.splitlines()[-1])
-        print(f"\n{options.backend}: {WORDS[work]}; {options.rounds} rounds of {options.batches} batches")
+        print(f"\n{options.backend}: {WORDS[work]}; {options.rounds} rounds of {options.batches} batches", end="")
+        print(f" ({machine()})")
         print(f"  {found['loader']}")
         for row in found["rows"]:
             print(f"  {row['rival']:34s} {row['ratio']:6.2f}  [{row['low']:.2f}, {row['high']:.2f}]", flush=True)
@@ -126,17 +125,15 @@ def measure(options: argparse.Namespace) -> None:
         model = keras.Sequential([keras.Input(SHAPE[1:]), keras.layers.Flatten(), keras.layers.Dense(1)])
         model.compile(loss="mse", optimizer="sgd")
         trainings[name] = Training(model, make(), options.batches)
-        trainings[name].epochs(options.warm_up)
-    times: dict[str, list[float]] = {name: [] for name in trainings}
-    for _ in range(options.rounds):
-        for name in random.sample(list(trainings), len(trainings)):
-            times[name].append(trainings[name].epochs(2))
+        began = time.perf_counter()
+        while time.perf_counter() - began < options.warm_up:
+            trainings[name].epochs(2)
+    times = interleaved({name: lambda each=each: each.epochs(2) for name, each in trainings.items()}, options.rounds)
     rows = []
     for name in trainings:
         if name != "Loader":
-            ratios = [theirs / ours for theirs, ours in zip(times[name], times["Loader"], strict=True)]
-            low, high = interval(ratios)
-            rows.append({"rival": name, "ratio": statistics.median(ratios), "low": low, "high": high})
+            found = ratio(times[name], times["Loader"])
+            rows.append({"rival": name, "ratio": found.median, "low": found.low, "high": found.high})
     print(json.dumps({"rows": rows, "loader": repr(loader)}))
     loader.close()
     sys.stdout.flush()
@@ -217,13 +214,6 @@ def others(function: Callable[[int], Any], batches: int) -> dict[str, Callable[[
     if keras.config.backend() == "torch":  # a fork beside TensorFlow's or JAX's threads can hang
         found["PyDataset, 2 processes"] = pydataset(workers=2, use_multiprocessing=True)
     return found
-
-
-def interval(values: list[float]) -> tuple[float, float]:
-    """90 % of the median, by bootstrap."""
-    chance = random.Random(0)
-    medians = sorted(statistics.median(chance.choices(values, k=len(values))) for _ in range(1000))
-    return medians[50], medians[949]
 
 
 if __name__ == "__main__":

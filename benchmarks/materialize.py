@@ -4,10 +4,9 @@
     python benchmarks/materialize.py --rounds 9 --json figures.json
 
 Reading: the same images as a store, as tf.data `save`/`load` and as TFRecord, read in batches of 32, in order and
-shuffled, four times in one pass, since tf.data may wait for its own autotuner at the end of each. Training: a
-pipeline that decodes JPEG files, first as it is, then from its store, against one batch that is repeated from memory:
-the second epoch of each. The variants follow each other in random order, round after round; the figure is the median
-of the ratios within a round, with its 90 % interval (bootstrap).
+shuffled, four times in one pass; the end of a tf.data iterator, which may wait for its own autotuner, is not counted.
+Training: a pipeline that decodes JPEG files, first as it is, then from its store, against one batch that is repeated
+from memory: the second epoch of each. How ratios are made is said in side_by_side.py.
 """
 
 from __future__ import annotations
@@ -15,11 +14,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +26,9 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 import keras
 import numpy as np
 import tensorflow as tf
+from side_by_side import Times, interleaved, machine, ratio
 
-from fitscope.remedy.materialize import materialize
+from fitscope.remedy.storing.materialize import materialize
 
 BATCH = 32
 PASSES = 4
@@ -41,10 +39,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--images", type=int, default=2000)
     parser.add_argument("--json", type=Path, help="write the figures there, too")
+    parser.add_argument("--part", choices=("reading", "training"))
     options = parser.parse_args()
+    print(machine())
+    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        rows = reading(Path(folder), options.images, options.rounds)
-        rows += training(Path(folder), options.rounds)
+        if options.part != "training":
+            rows += reading(Path(folder), options.images, options.rounds)
+        if options.part != "reading":
+            rows += training(Path(folder), options.rounds)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
 
@@ -70,10 +73,8 @@ def reading(folder: Path, count: int, rounds: int) -> list[dict[str, Any]]:
         "store, single": store.as_tf().map(lambda image, label: (image, label)).batch(BATCH),
         "PyDataset, shuffled": store.as_pydataset(BATCH, shuffle=True),
     }
-    for variant in variants.values():
-        drain(variant)
-    seconds = interleaved({name: lambda each=each: drain(each) for name, each in variants.items()}, rounds)
-    print(f"Reading {count} images of 96 x 96 x 3 (times faster than the alternative; more is better)")
+    seconds = interleaved({name: lambda each=each: drain(each) for name, each in variants.items()}, rounds, warm_up=1)
+    print(f"Reading {count} images of 96 x 96 x 3 (time of the alternative over that of the store; more is better)")
     found = []
     for mine, others in (
         ("store", ("save/load", "TFRecord")),
@@ -84,7 +85,7 @@ def reading(folder: Path, count: int, rounds: int) -> list[dict[str, Any]]:
         rate = PASSES * count / statistics.median(seconds[mine])
         print(f"  {mine}: {rate:,.0f} images/s")
         for other in others:
-            found.append(ratio(f"{mine} / {other}", seconds[other], seconds[mine]))
+            found.append(row(f"{other} / {mine}", seconds, other, mine))
     return found
 
 
@@ -104,15 +105,18 @@ def parse(record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.reshape(tf.io.decode_raw(example["image"], tf.uint8), (96, 96, 3)), example["label"]
 
 
-def drain(dataset: Any) -> None:
+def drain(dataset: Any) -> float:
+    began = time.perf_counter()
     if isinstance(dataset, keras.utils.PyDataset):
         for _ in range(PASSES):
             for index in range(len(dataset)):
                 dataset[index]
             dataset.on_epoch_end()
-        return
-    for _ in dataset.repeat(PASSES):
+        return time.perf_counter() - began
+    iterator = iter(dataset.repeat(PASSES))
+    for _ in iterator:
         pass
+    return time.perf_counter() - began
 
 
 def training(folder: Path, rounds: int) -> list[dict[str, Any]]:
@@ -141,13 +145,16 @@ def training(folder: Path, rounds: int) -> list[dict[str, Any]]:
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     cached = pipeline.take(1).cache().repeat(count // BATCH)
     variants = {"decoding": pipeline, "store": store.as_tf(), "PyDataset": store.as_pydataset(BATCH, shuffle=True)}
-    variants["cached batch"] = cached
-    for each in variants.values():
-        fit(model, each)
-    seconds = interleaved({name: lambda each=each: fit(model, each) for name, each in variants.items()}, rounds)
+    variants |= {"cached batch": cached, "cached again": cached}
+    steps = count // BATCH
+    seconds = interleaved(
+        {name: lambda each=each: second_epoch(model, each, steps) for name, each in variants.items()},
+        rounds,
+        warm_up=1,
+    )
     print("Second epoch (time over that of one cached batch; the bar is 1.1, less is better)")
-    names = ("decoding", "store", "PyDataset")
-    return [ratio(f"{name} / cached batch", seconds[name], seconds["cached batch"]) for name in names]
+    names = ("decoding", "store", "PyDataset", "cached again")
+    return [row(f"{name} / cached batch", seconds, name, "cached batch") for name in names]
 
 
 def decode(name: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -155,28 +162,30 @@ def decode(name: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.cast(tf.image.resize(image, (96, 96)), tf.uint8), label
 
 
-def fit(model: keras.Model, dataset: Any) -> None:
-    model.fit(dataset, shuffle=False, verbose=0)
+def second_epoch(model: keras.Model, data: Any, steps: int) -> float:
+    """A tf.data pipeline goes on from epoch to epoch, as one that repeats does: Keras does not end it between."""
+    clock = Clock()
+    settings: dict[str, Any] = {"shuffle": False}
+    if isinstance(data, tf.data.Dataset):
+        data, settings = data.repeat(), {"steps_per_epoch": steps}
+    model.fit(data, epochs=2, verbose=0, callbacks=[clock], **settings)
+    return clock.seconds
 
 
-def interleaved(variants: dict[str, Callable[[], None]], rounds: int) -> dict[str, list[float]]:
-    seconds: dict[str, list[float]] = {name: [] for name in variants}
-    for _ in range(rounds):
-        for name in random.sample(list(variants), len(variants)):
-            began = time.perf_counter()
-            variants[name]()
-            seconds[name].append(time.perf_counter() - began)
-    return seconds
+class Clock(keras.callbacks.Callback):
+    """The seconds of the last epoch."""
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.began = time.perf_counter()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.seconds = time.perf_counter() - self.began
 
 
-def ratio(name: str, above: list[float], below: list[float]) -> dict[str, Any]:
-    each = [one / other for one, other in zip(above, below, strict=True)]
-    chance = random.Random(0)
-    medians = sorted(statistics.median(chance.choices(each, k=len(each))) for _ in range(1000))
-    low, high = medians[50], medians[950]
-    middle = statistics.median(each)
-    print(f"    {name:45} {middle:6.2f}  ({low:.2f} to {high:.2f})")
-    return {"what": name, "ratio": middle, "low": low, "high": high}
+def row(what: str, seconds: Times, above: str, below: str) -> dict[str, Any]:
+    found = ratio(seconds[above], seconds[below])
+    print(f"    {what:45} {found}", flush=True)
+    return {"what": what, "ratio": found.median, "low": found.low, "high": found.high}
 
 
 if __name__ == "__main__":

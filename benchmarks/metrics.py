@@ -3,46 +3,35 @@
     python benchmarks/metrics.py                           all backends
     python benchmarks/metrics.py --backend torch --rounds 30
 
-A block is one `fit` of one epoch: 100 training steps of 256 rows and a validation of 10,000 rows. Blocks of all kinds
-follow each other in random order, round after round; the ratio is that of a block to the block without a metric of
-the same round, the median of the rounds with its 90 % interval (bootstrap). The last column says how far the result
-is from scikit-learn's on the validation data.
+A block is one `fit` of one epoch: 100 training steps of 256 rows and a validation of 10,240 rows. The ratio is that
+of a block to the block without a metric (see side_by_side.py). The last column says how far the result is from
+scikit-learn's on the validation data.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import random
 import statistics
-import subprocess
-import sys
-import time
 from typing import Any
 
-BACKENDS = ("tensorflow", "jax", "torch")
-STEPS, BATCH, ROWS = 100, 256, 10_000
+from side_by_side import BACKENDS, in_batches, interleaved, machine, on_backends, table
+
+STEPS, BATCH, ROWS = 100, 256, 10_240
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", choices=BACKENDS)
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        measure(options)
-        return
-    for backend in [options.backend] if options.backend else BACKENDS:
-        words = [sys.executable, __file__, "--child", "--rounds", str(options.rounds)]
-        environment = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode:
-            sys.exit(done.stderr)
-        print(done.stdout, end="", flush=True)
+        measure(options.rounds)
+    else:
+        on_backends(__file__, options.backend, "--rounds", str(options.rounds))
 
 
-def measure(options: argparse.Namespace) -> None:
+def measure(rounds: int) -> None:
     import keras
     import numpy as np
     from sklearn.metrics import f1_score, roc_auc_score
@@ -53,6 +42,8 @@ def measure(options: argparse.Namespace) -> None:
     x = rng.normal(size=(STEPS * BATCH, 64)).astype("float32")
     y = (x[:, :8].sum(1) + 4 * rng.normal(size=len(x)) > 0).astype("float32")[:, None]
     validation = x[:ROWS], y[:ROWS]
+    data, held_out = in_batches(x, y, BATCH), in_batches(*validation, BATCH)
+    checks = {"validation_data": held_out["x"] if "y" not in held_out else validation, "validation_batch_size": BATCH}
 
     class ByPredict(keras.callbacks.Callback):
         """What the callback of many a tutorial does."""
@@ -79,30 +70,20 @@ def measure(options: argparse.Namespace) -> None:
         "predict + sklearn AUC": ([], [ByPredict(roc_auc_score)], roc_auc_score),
     }
     models = {label: compiled(keras, metrics) for label, (metrics, _, _) in kinds.items()}
-    times: dict[str, list[float]] = {label: [] for label in kinds}
     errors = {}
-    chance = random.Random(0)
-    for turn in range(options.rounds + 1):
-        for label in chance.sample(list(kinds), len(kinds)):
-            _, callbacks, function = kinds[label]
-            began = time.perf_counter()
-            history = models[label].fit(
-                x, y, batch_size=BATCH, validation_data=validation, validation_batch_size=BATCH, verbose=0,
-                callbacks=callbacks,
-            ).history  # fmt: skip
-            times[label].append(time.perf_counter() - began)
-            if turn == 0 and function is not None:
-                exact = function(validation[1], models[label].predict(validation[0], verbose=0))
-                found = callbacks[0].result if callbacks else np.mean(history["val_it"][-1])
-                errors[label] = abs(found - exact)
-        if turn == 0:  # compiling
-            times = {label: [] for label in kinds}
-    step = statistics.median(times["no metric"]) / (STEPS + ROWS / BATCH) * 1e3
-    print(f"\n{keras.backend.backend()}, about {step:.2f} ms a batch, {options.rounds} rounds")
-    for label in kinds:
-        ratio, low, high = interval([a / b for a, b in zip(times[label], times["no metric"], strict=True)])
-        error = f"off by {errors[label]:.1e}" if label in errors else ""
-        print(f"  {label:24s} {ratio:.3f}  [{low:.3f}, {high:.3f}]  {error}")
+
+    def fit(label: str) -> None:
+        _, callbacks, function = kinds[label]
+        history = models[label].fit(**data, **checks, verbose=0, callbacks=callbacks).history
+        if label not in errors and function is not None:
+            exact = function(validation[1], models[label].predict(validation[0], verbose=0))
+            found = callbacks[0].result if callbacks else np.mean(history["val_it"][-1])
+            errors[label] = f"off by {abs(found - exact):.1e}"
+
+    times = interleaved({label: lambda label=label: fit(label) for label in kinds}, rounds, warm_up=1)
+    batch = statistics.median(times["no metric"]) / (STEPS + ROWS / BATCH) * 1e3
+    print(f"\n{keras.backend.backend()}, about {batch:.2f} ms a batch, {rounds} rounds ({machine()})")
+    table(times, "no metric", errors)
 
 
 def compiled(keras: Any, metrics: list[Any]) -> Any:
@@ -113,12 +94,6 @@ def compiled(keras: Any, metrics: list[Any]) -> Any:
     )
     model.compile("adam", "binary_crossentropy", metrics=metrics)
     return model
-
-
-def interval(ratios: list[float]) -> tuple[float, float, float]:
-    chance = random.Random(1)
-    medians = sorted(statistics.median(chance.choices(ratios, k=len(ratios))) for _ in range(1000))
-    return statistics.median(ratios), medians[50], medians[949]
 
 
 if __name__ == "__main__":

@@ -8,6 +8,10 @@ A block is one `fit`. Blocks of all kinds follow each other in random order, rou
 is its block over the mean of the bare blocks of the same round, and the figure is the median of the rounds
 with its 90 % interval (bootstrap). `bare again` is the control: what differs from 1 there is noise.
 
+The wall time of a step jitters by far more than a percent on a small machine. So the processor time of the training
+thread is measured beside it: it does not contain what other threads and programs did, and its interval is narrow
+enough to tell microseconds. `--threads 1` takes the jitter of the operations' own threads out, too.
+
 A short fit that is not timed goes before every block, bare or not. Python forgets what it had optimized when seams
 are put in or taken out; in a script that happens once, here it would happen in every block.
 """
@@ -27,6 +31,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 BACKENDS = ("tensorflow", "jax", "torch")
 
@@ -37,6 +42,7 @@ def main() -> None:
     parser.add_argument("--step-ms", type=float, choices=(1.0, 20.0))
     parser.add_argument("--blocks", type=int, default=150)
     parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--threads", type=int, help="as many threads for the operations of the step")
     parser.add_argument("--callback", action="store_true", help="with a batch-end callback of the user's")
     parser.add_argument("--json", type=Path, help="write the figures there, too")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
@@ -57,6 +63,9 @@ def run_child(options: argparse.Namespace, backend: str, step_ms: float, callbac
     words = [sys.executable, __file__, "--child", "--step-ms", str(step_ms), "--blocks", str(options.blocks)]
     words += ["--callback"] * callback + ["--peers"] * options.peers
     environment = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    if options.threads:
+        environment |= dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS"), str(options.threads))
+        environment["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={str(options.threads > 1).lower()}"
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -70,13 +79,26 @@ def run_child(options: argparse.Namespace, backend: str, step_ms: float, callbac
     for row in rows:
         print(
             f"  {row['tool']:28s} {row['ratio']:.3f}  [{row['low']:.3f}, {row['high']:.3f}]"
-            f"  {row['us_per_step']:+8.1f} us per step",
+            f"  {row['us_per_step']:+8.1f} us per step{on_the_thread(row)}",
             flush=True,
         )
     return [{**row, "backend": backend, "step_ms": found["step_ms"], "callback": callback} for row in rows]
 
 
+def on_the_thread(row: dict[str, object]) -> str:
+    if "thread_us" not in row:
+        return ""
+    return f", {row['thread_us']:+.1f} [{row['thread_low']:+.1f}, {row['thread_high']:+.1f}] of the training thread"
+
+
 # --- in the child -----------------------------------------------------------------------------------------
+
+
+class Block(NamedTuple):
+    """Seconds that one `fit` took, and the processor time of its thread."""
+
+    wall: float
+    thread: float
 
 
 def measure(options: argparse.Namespace) -> None:
@@ -96,11 +118,11 @@ def measured(options: argparse.Namespace) -> dict[str, object]:
     steps = 100 if options.step_ms < 5 else 20
     callbacks = [Reads()] if options.callback else []
 
-    def fit(extra: tuple[object, ...] = ()) -> float:
+    def fit(extra: tuple[object, ...] = ()) -> Block:
         model.fit(*short, epochs=2, verbose=0, callbacks=callbacks, batch_size=BATCH)
-        began = time.perf_counter()
+        worked, began = time.thread_time(), time.perf_counter()
         model.fit(*data, steps_per_epoch=None, epochs=1, verbose=0, callbacks=[*callbacks, *extra], batch_size=BATCH)
-        return time.perf_counter() - began
+        return Block(time.perf_counter() - began, time.thread_time() - worked)
 
     data, short = inputs(width, steps), inputs(width, max(5, steps // 5))
     for _ in range(5):
@@ -109,14 +131,14 @@ def measured(options: argparse.Namespace) -> dict[str, object]:
     if options.peers:
         kinds |= peers(fit)
     chance = random.Random(0)
-    times: dict[str, list[float]] = {kind: [] for kind in kinds}
+    times: dict[str, list[Block]] = {kind: [] for kind in kinds}
     rounds = options.blocks if options.step_ms < 5 else max(30, options.blocks // 3)
     for _ in range(rounds):
         order = list(kinds)
         chance.shuffle(order)
         for kind in order:
             times[kind].append(kinds[kind]())
-    step = statistics.median(times["bare"]) / steps
+    step = statistics.median(block.wall for block in times["bare"]) / steps
     rows = [row(kind, times, steps) for kind in kinds if kind != "bare"]
     return {"rows": rows, "step_ms": step * 1e3, "steps": steps, "width": width}
 
@@ -161,7 +183,7 @@ def new_model(width: int) -> object:
 def observed(fit):
     import fitscope
 
-    def block() -> float:
+    def block() -> Block:
         with fitscope.profile("overhead.run"):
             return fit()
 
@@ -180,15 +202,15 @@ def peers(fit):
         def on_train_batch_end(self, batch, logs=None):
             self.spent = time.perf_counter() - self.began
 
-    def under_cprofile() -> float:
+    def under_cprofile() -> Block:
         with cProfile.Profile():
             return fit()
 
-    def under_pyinstrument() -> float:
+    def under_pyinstrument() -> Block:
         with pyinstrument.Profiler():
             return fit()
 
-    def under_py_spy() -> float:
+    def under_py_spy() -> Block:
         words = [str(Path(sys.executable).with_name("py-spy")), "record", "--pid", str(os.getpid()), "-o", "spy.svg"]
         spy = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         time.sleep(0.5)
@@ -211,17 +233,26 @@ def peers(fit):
     return kinds
 
 
-def row(kind: str, times: dict[str, list[float]], steps: int) -> dict[str, object]:
-    references = [bare if kind == "bare again" else (bare + again) / 2 for bare, again in _bare(times)]
-    ratios = [time_ / reference for time_, reference in zip(times[kind], references, strict=True)]
+def row(kind: str, times: dict[str, list[Block]], steps: int) -> dict[str, object]:
+    ratios, extra, worked = [], [], []
+    for block, bare, again in zip(times[kind], times["bare"], times["bare again"], strict=True):
+        references = [bare] if kind == "bare again" else [bare, again]
+        wall = statistics.mean(reference.wall for reference in references)
+        ratios.append(block.wall / wall)
+        extra.append((block.wall - wall) / steps * 1e6)
+        worked.append((block.thread - statistics.mean(each.thread for each in references)) / steps * 1e6)
     low, high = interval(ratios)
-    ratio = statistics.median(ratios)
-    extra = statistics.median(t - r for t, r in zip(times[kind], references, strict=True)) / steps
-    return {"tool": kind, "ratio": ratio, "low": low, "high": high, "us_per_step": extra * 1e6}
-
-
-def _bare(times: dict[str, list[float]]):
-    return list(zip(times["bare"], times["bare again"], strict=True))
+    thread_low, thread_high = interval(worked)
+    return {
+        "tool": kind,
+        "ratio": statistics.median(ratios),
+        "low": low,
+        "high": high,
+        "us_per_step": statistics.median(extra),
+        "thread_us": statistics.median(worked),
+        "thread_low": thread_low,
+        "thread_high": thread_high,
+    }
 
 
 def interval(values: list[float]) -> tuple[float, float]:

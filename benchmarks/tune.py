@@ -4,11 +4,11 @@
     python benchmarks/tune.py --only image text   some of them
     python benchmarks/tune.py --rounds 9
 
-An epoch of each variant follows the other, round after round, in changing order; the first epoch of each, which
-fills the caches, is not counted. A figure is the median over the rounds of an epoch's time over the original's, with
-its quartiles. `hand/tune` is the time of the quickest variant tuned by hand over that of the tuned one. The bars:
-tune/original at most 1.02, hand/tune at least 0.95. `original again` is the control: what differs from 1 there is
-noise. Where `tune` returns the original itself, the ratio is 1 by definition, and its row one more control.
+The first epoch of each variant, which fills the caches, is not counted; of short epochs the mean of several is taken.
+A figure is that of an epoch over the original's (see side_by_side.py). `hand/tune` is the time of the quickest
+variant tuned by hand over that of the tuned one. The bars: tune/original at most 1.02, hand/tune at least 0.95.
+`original again` is the control: what differs from 1 there is noise. Where `tune` returns the original itself, the
+ratio is 1 by definition, and its row one more control.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -27,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 import numpy as np
 import tensorflow as tf
+from side_by_side import interleaved, machine, ratio, table
 
 import fitscope
 
@@ -243,12 +245,23 @@ def epoch(data: Data) -> float:
     return time.perf_counter() - began
 
 
+def repeats_of(data: Data) -> int:
+    """How many epochs make a time that can be told from noise; the first one, which fills caches, is not counted."""
+    epoch(data)
+    return max(1, min(20, round(0.15 / epoch(data))))
+
+
+def mean_epoch(data: Data, repeats: int) -> float:
+    return sum(epoch(data) for _ in range(repeats)) / repeats
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="*", choices=PIPELINES, default=list(PIPELINES))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=5.0)
     options = parser.parse_args()
+    print(machine())
     worst = {"tune/original": 0.0, "hand/tune": 9.9}
     for name in options.only:
         variants = PIPELINES[name]()
@@ -257,31 +270,19 @@ def main() -> None:
         print(f"\n{name}: {PIPELINES[name].__doc__} Tuned in {time.perf_counter() - began:.1f} s.")
         variants["original again"] = variants["original"]
         variants["tune"] = tuned
-        times: dict[str, list[float]] = {each: [] for each in variants}
-        for turn in range(options.rounds + 1):
-            order = list(variants)
-            first = turn % len(order)
-            for each in order[first:] + order[:first]:
-                passed = epoch(variants[each])
-                if turn:
-                    times[each].append(passed)
-        for each, seconds in times.items():
-            print(f"  {each:22s} {ratio(seconds, times['original'])} of the original")
-        by_hand = min((seconds for each, seconds in times.items() if each.startswith("hand")), key=statistics.median)
-        hand = statistics.median(a / b for a, b in zip(by_hand, times["tune"], strict=True))
-        own = statistics.median(a / b for a, b in zip(times["tune"], times["original"], strict=True))
+        epochs = {each: partial(mean_epoch, data, repeats_of(data)) for each, data in variants.items()}
+        times = interleaved(epochs, options.rounds)
+        table(times, "original")
+        by_hand = min(
+            (each for each in times if each.startswith("hand")), key=lambda each: statistics.median(times[each])
+        )
+        hand, own = ratio(times[by_hand], times["tune"]), ratio(times["tune"], times["original"]).median
         if tuned is variants["original"]:
             own = 1.0
-        print(f"  hand/tune              {hand:.3f}", flush=True)
-        worst = {"tune/original": max(worst["tune/original"], own), "hand/tune": min(worst["hand/tune"], hand)}
+        print(f"  {'hand/tune':32s} {hand}  ({by_hand})", flush=True)
+        worst = {"tune/original": max(worst["tune/original"], own), "hand/tune": min(worst["hand/tune"], hand.median)}
     print(f"\nworst: tune/original {worst['tune/original']:.3f} (bar 1.02)", end="")
     print(f", hand/tune {worst['hand/tune']:.3f} (bar 0.95)")
-
-
-def ratio(times: list[float], base: list[float]) -> str:
-    ratios = sorted(a / b for a, b in zip(times, base, strict=True))
-    quarter = len(ratios) // 4
-    return f"{statistics.median(ratios):.3f}  [{ratios[quarter]:.3f}, {ratios[-1 - quarter]:.3f}]"
 
 
 if __name__ == "__main__":

@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from fitscope import metrics
     from fitscope.profiler import Profiler
     from fitscope.profiling import profile
-    from fitscope.remedy.background import Background
-    from fitscope.remedy.checkpoint import BackgroundCheckpoint
-    from fitscope.remedy.every import Every
-    from fitscope.remedy.loader import Loader
-    from fitscope.remedy.materialize import materialize
-    from fitscope.remedy.tune import tune
+    from fitscope.remedy.callbacks.background import Background
+    from fitscope.remedy.callbacks.checkpoint import BackgroundCheckpoint
+    from fitscope.remedy.callbacks.every import Every
+    from fitscope.remedy.loading.loader import Loader
+    from fitscope.remedy.storing.materialize import materialize
+    from fitscope.remedy.tuning.tune import tune
 
 _HOMES = {
     "Profiler": "fitscope.profiler",
     "profile": "fitscope.profiling",
-    "Background": "fitscope.remedy.background",
-    "BackgroundCheckpoint": "fitscope.remedy.checkpoint",
-    "Every": "fitscope.remedy.every",
-    "Loader": "fitscope.remedy.loader",
-    "materialize": "fitscope.remedy.materialize",
-    "tune": "fitscope.remedy.tune",
+    "Background": "fitscope.remedy.callbacks.background",
+    "BackgroundCheckpoint": "fitscope.remedy.callbacks.checkpoint",
+    "Every": "fitscope.remedy.callbacks.every",
+    "Loader": "fitscope.remedy.loading.loader",
+    "materialize": "fitscope.remedy.storing.materialize",
+    "tune": "fitscope.remedy.tuning.tune",
 }
 
 

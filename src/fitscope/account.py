@@ -8,9 +8,12 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Any
 
+from fitscope.course import course
 from fitscope.model import (
+    PHASES,
     Account,
     Compile,
+    Cost,
     Inside,
     Line,
     MachineSample,
@@ -29,6 +32,10 @@ from fitscope.model import (
 CALLBACKS = ("callback", "progress")
 MOST_LINES = 5
 MOST_SAMPLES = 600
+MOST_COSTS = 30
+LEAST_COST = 0.001
+USER_CODE = ("callback", "checkpoint", "data")
+"""Phases whose time on the training thread is the user's own code wherever a line of it was seen."""
 
 
 class BooksError(AssertionError):
@@ -77,6 +84,8 @@ def account(run: Run) -> Account:
         overhead_share=overhead / trained if trained else 0.0,
         notes=tuple(_notes(run, regions)),
         use=_use(run.samples),
+        lines=_costs(regions, trained),
+        outside_seconds=max(0.0, run.wall_seconds - trained),
     )
 
 
@@ -114,6 +123,12 @@ def _region(
     durations = tuple(duration for each in called for duration in each.durations)
     beside = [sample for root in roots for sample in samples.get(-root, ())]
     inside = {node.id for node in members}
+    owners = {node.id: _owner(path_of(node)[1:])[0] for node in members}
+
+    def owner(node: int) -> tuple[str, str] | None:
+        key = owners.get(node)
+        return (key.phase, key.name) if key is not None else None
+
     return Region(
         call=call,
         where=where,
@@ -133,7 +148,55 @@ def _region(
         notes=tuple(_region_notes(run, inside)),
         durations=durations,
         roots=tuple(roots),
+        phases=_phases(parts),
+        pipeline=_pipeline(run, roots),
+        course=course(run, roots, owner, wall),
     )
+
+
+def _phases(parts: list[Part]) -> tuple[Part, ...]:
+    """What each phase took in all, the largest first."""
+    found = []
+    for phase in PHASES:
+        some = [part for part in parts if part.phase == phase]
+        if some:
+            seconds, share = sum(part.seconds for part in some), sum(part.share for part in some)
+            found.append(Part(phase, "", None, seconds, share, max(part.count for part in some)))
+    return tuple(sorted(found, key=lambda part: -part.seconds))
+
+
+def _costs(regions: list[Region], trained: float) -> tuple[Cost, ...]:
+    """The lines of the user's code that cost the training time, the dearest first, and the input's functions."""
+    found: dict[tuple[Where, str, str], Cost] = {}
+
+    def add(where: Where, function: str, what: str, seconds: float, kind: str) -> None:
+        earlier = found.get((where, what, kind))
+        total = seconds + (earlier.seconds if earlier is not None else 0.0)
+        found[where, what, kind] = Cost(where, function, what, total, total / trained if trained else None, kind)
+
+    for region in regions:
+        for part in region.parts:
+            if part.phase not in USER_CODE:
+                continue
+            own = part.seconds - sum(inner.seconds for inner in part.inner)
+            for inner in part.inner:
+                if inner.where is not None:
+                    add(inner.where, inner.name, f"{inner.name} in {part.name}", inner.seconds, "measured")
+            for line in part.lines:
+                add(line.where, line.function, part.name, own * line.share, "sampled")
+            if not part.lines and part.where is not None:
+                add(part.where, part.name, part.name, own, "measured")
+    costs = [cost for cost in found.values() if cost.share is not None and cost.share >= LEAST_COST]
+    beside = {
+        (stage.where, stage.name): Cost(
+            stage.where, stage.name, stage.name, stage.seconds_per_batch, None, "per batch"
+        )
+        for region in regions
+        for stage in region.stages
+        if stage.where is not None and stage.working is not None and stage.seconds_per_batch
+    }
+    costs.sort(key=lambda cost: -cost.seconds)
+    return tuple(costs[:MOST_COSTS]) + tuple(beside.values())[:MOST_COSTS]
 
 
 class _Paths:
@@ -160,8 +223,7 @@ def _owner(path: list[Node]) -> tuple[_Key, _Key | None]:
         return _Key("gc", outer.name), None
     for index, node in enumerate(path):
         if node.phase == "validation":
-            key = _inside(path[index + 1 :])
-            return _Key("validation", key), None
+            return _inside(path[index + 1 :])
         if node.phase in CALLBACKS:
             rest = path[index + 1 :]
             own = _Key(node.phase, node.name, node.where)
@@ -170,6 +232,8 @@ def _owner(path: list[Node]) -> tuple[_Key, _Key | None]:
             calls = [below for below in rest if below.phase == "call"]
             if not calls:
                 return own, None
+            if rest[-1].phase == "compile":  # once, however often it is called
+                return own, _Key("compile", f"compiling for {calls[0].name}", calls[0].where)
             return own, _Key("call", calls[0].name, calls[0].where)
         if node.phase == "checkpoint":
             return _Key("checkpoint", node.name), None
@@ -179,12 +243,13 @@ def _owner(path: list[Node]) -> tuple[_Key, _Key | None]:
     return _Key(last.phase, last.name, last.where), None
 
 
-def _inside(path: list[Node]) -> str:
-    """The name of an inner part of the validation: its phase, or the callback."""
-    key, _ = _owner(path)
+def _inside(path: list[Node]) -> tuple[_Key, _Key | None]:
+    """The part of the validation that a node belongs to: a callback's hook with its place, or a phase."""
+    key, inner = _owner(path)
     if key.phase in (*CALLBACKS, "checkpoint"):
-        return key.name
-    return key.phase if key.phase == "unexplained" else f"{key.phase}: {key.name}"
+        return _Key("validation", key.name, key.where), inner
+    name = key.phase if key.phase == "unexplained" else f"{key.phase}: {key.name}"
+    return _Key("validation", name), None
 
 
 def _part(key: _Key, total: _Sum, wall: float) -> Part:
@@ -230,6 +295,36 @@ def _step_seconds(durations: tuple[float, ...]) -> StepSeconds | None:
 def _stages(run: Run, roots: list[int]) -> tuple[Stage, ...]:
     found = [stage for root in roots for stage in run.stages.get(root, ())]
     return tuple(sorted(found, key=lambda stage: -(stage.seconds_per_batch or 0)))
+
+
+def _pipeline(run: Run, roots: list[int]) -> tuple[Stage, ...]:
+    """The stages as they were written, with what was measured of each; Python functions before what calls them."""
+    stages = _stages(run, roots)
+    functions = [stage for stage in stages if stage.working is not None]
+    measured = [stage for stage in stages if stage.working is None]
+    written: list[dict[str, Any]] = next(
+        (fact["stages"] for fact in run.facts if fact["fact"] == "pipeline" and fact["root"] in roots), []
+    )
+    found: list[Stage] = []
+    for each in reversed(written):
+        stage = next((stage for stage in measured if _is_written(stage, each)), None)
+        if stage is not None:
+            measured.remove(stage)
+        if each.get("python"):
+            found += functions
+            functions = []
+        seconds = stage.seconds_per_batch if stage is not None else None
+        parallelism = stage.parallelism if stage is not None else max(1, each.get("parallel") or 1)
+        buffered = stage.buffered if stage is not None else None
+        found.append(Stage(each["kind"], each["where"], seconds, parallelism, buffered=buffered))
+    return tuple(functions + found) if written else tuple(functions + measured)
+
+
+def _is_written(stage: Stage, written: dict[str, Any]) -> bool:
+    """Whether tf.data's model of a stage is the one that was written so."""
+    kind = stage.name.lower().removeprefix("parallel")
+    kinds = ("map",) if kind == "mapandbatch" else (kind,)
+    return written["kind"] in kinds and stage.where == written["where"]
 
 
 def _compiles(run: Run, inside: set[int]) -> tuple[Compile, ...]:
@@ -281,6 +376,7 @@ def _use(samples: tuple[MachineSample, ...]) -> Use | None:
     if not samples:
         return None
     with_gpus = [sample.gpus for sample in samples if sample.gpus]
+    held_up = [sample.held_up for sample in samples if sample.held_up is not None]
     return Use(
         cores_busy=fmean(sum(sample.cores) for sample in samples),
         process_cpu=fmean(sample.process_cpu for sample in samples),
@@ -292,6 +388,7 @@ def _use(samples: tuple[MachineSample, ...]) -> Use | None:
         gpu_utilization=tuple(fmean(gpu[0] for gpu in each) for each in zip(*with_gpus, strict=True)),
         gpu_memory_peak_bytes=tuple(max(gpu[1] for gpu in each) for each in zip(*with_gpus, strict=True)),
         over_time=samples[:: -(-len(samples) // MOST_SAMPLES)],
+        held_up=fmean(held_up) if held_up else None,
     )
 
 
@@ -305,6 +402,8 @@ def _notes(run: Run, regions: list[Region]) -> Iterable[str]:
             yield "The script uses legacy tf.keras (the tf_keras package): fitscope sees Keras 3 only."
         elif fact["fact"] == "backend-unknown":
             yield f"The Keras backend {fact['backend']} is unknown to fitscope: TensorFlow, JAX and torch are seen."
+        elif fact["fact"] == "grain-unknown":
+            yield f"This Grain is unknown to fitscope ({fact['says']}): its stages are not listed."
         elif fact["fact"] == "problem":
             yield str(fact["says"])
         elif fact["fact"] == "stopped":

@@ -12,18 +12,20 @@ from fitscope.rules import CATALOG
 from fitscope.rules.case import FOREIGN_CORES, LEAST, Case
 from fitscope.rules.rule import Cause, Rule
 from fitscope.source import Script
+from fitscope.trace.read import of_run
 
 FEW_SECONDS = 1.0
 FEW_STEPS = 10
-"""Processors that other programs took, from which on the report says so."""
+"""Less training than this is too little to judge by."""
 
 
 def diagnose(run: Run, account: Account) -> Report:
     """What a run says, findings and all."""
     case = Case(run, account, _reader(run))
-    doubts = tuple(_doubts(case))
+    trace, problem = of_run(run)
+    doubts = (*_doubts(case), *([problem] if problem else []))
     if case.seconds < FEW_SECONDS:
-        return Report(run, account, (), doubts)
+        return Report(run, account, (), doubts, trace)
     found: list[tuple[Rule, Cause]] = []
     for rule in CATALOG:
         try:
@@ -39,7 +41,7 @@ def diagnose(run: Run, account: Account) -> Report:
         low = min(low, high)
         room -= high
         findings.append(_finding(case, rule, cause, low, high))
-    return Report(run, account, tuple(findings), doubts)
+    return Report(run, account, tuple(findings), doubts, trace)
 
 
 def _share_seconds(
@@ -47,6 +49,7 @@ def _share_seconds(
 ) -> list[tuple[tuple[Rule, Cause], tuple[float, float]]]:
     """Of causes that explain the same parts the narrowest has the seconds; a second one what that may leave."""
     taken: dict[str, list[tuple[float, float]]] = {}
+    common: dict[str, float] = {}
     shared: list[tuple[tuple[Rule, Cause], tuple[float, float]]] = []
     for rule, cause in sorted(found, key=_rank):
         if not case.matters(cause.saves[1], LEAST) and not rule.states_a_fact:
@@ -58,6 +61,13 @@ def _share_seconds(
             saves = (0.0, min(saves[1], rest))
             if len(before) > 1 or not case.matters(saves[1], LEAST) or rule.fallback:
                 continue
+        twice = sum(min(seconds, common.get(part, 0.0)) for part, seconds in cause.shares.items())
+        if twice:
+            saves = (max(0.0, saves[0] - twice), max(0.0, saves[1] - twice))
+            if not case.matters(saves[1], LEAST):
+                continue
+        for part, seconds in cause.shares.items():
+            common[part] = max(seconds, common.get(part, 0.0))
         for claim in cause.claims:
             taken.setdefault(claim, []).append(saves)
         shared.append(((rule, cause), saves))

@@ -8,12 +8,12 @@ import json
 import os
 import re
 import tokenize
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fitscope import settings, words
 from fitscope.model import Finding, FitscopeError, Where
 from fitscope.rules import CATALOG
 from fitscope.rules.rule import FAMILIES, Hit, Rule
@@ -59,7 +59,7 @@ def lint(paths: Sequence[Path], selection: Selection | None = None, rules: Seque
     problems: list[str] = []
     read = 0
     for path in _files(paths):
-        shown = _shown(path)
+        shown = words.path(path)
         try:
             text = _read(path)
             script = Script.parse(shown, text.text)
@@ -108,12 +108,6 @@ def _walk(folder: Path) -> Iterable[Path]:
         for name in sorted(names):
             if name.endswith((".py", ".ipynb")) and not name.startswith("."):
                 yield Path(place, name)
-
-
-def _shown(path: Path) -> str:
-    """A path as it is printed: relative where it is below the working folder."""
-    here = Path.cwd()
-    return (path.relative_to(here) if path.is_absolute() and path.is_relative_to(here) else path).as_posix()
 
 
 @dataclass(frozen=True)
@@ -240,12 +234,7 @@ def _configured(path: Path, asked: Selection, rules: Sequence[Rule], known: dict
 
 def _table(path: Path, rules: Sequence[Rule]) -> Selection | None:
     """The [tool.fitscope] of a pyproject.toml, if there is one."""
-    if not path.is_file():
-        return None
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("fitscope")
-    except (OSError, ValueError, AttributeError) as error:
-        raise FitscopeError(f"{_shown(path)} cannot be read: {error}.") from None
+    table = settings.read(path)
     if table is None:
         return None
     given = {}
@@ -253,14 +242,14 @@ def _table(path: Path, rules: Sequence[Rule]) -> Selection | None:
         names = table.get(key, []) if isinstance(table, dict) else None
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise FitscopeError(
-                f'{_shown(path)}: [tool.fitscope] {key} is a list of names: {key} = ["sequential-map"].'
+                f'{words.path(path)}: [tool.fitscope] {key} is a list of names: {key} = ["sequential-map"].'
             )
         given[key] = tuple(names)
     selection = Selection(**given)
     try:
         selection.rules(rules)
     except FitscopeError as error:
-        raise FitscopeError(f"{_shown(path)}: {error}") from None
+        raise FitscopeError(f"{words.path(path)}: {error}") from None
     return selection
 
 

@@ -291,7 +291,7 @@ class F1Score(_Rate):
 
 @keras.saving.register_keras_serializable("fitscope")
 class AUC(_Tally):
-    """The area under the ROC curve of binary scores, as `sklearn.metrics.roc_auc_score` up to a bound that it states.
+    """The area under the ROC curve, as `sklearn.metrics.roc_auc_score` up to a bound that it states.
 
     The exact area needs all scores. This one needs memory for a fixed number of buckets: they are as fine in relation
     to `s` near 0 as they are in relation to `1 - s` near 1 (`2**bits` for each power of two), so scores crowded at
@@ -299,73 +299,126 @@ class AUC(_Tally):
     one half: `uncertainty()` says how much the exact area can differ at most on their account. It differs far less
     as a rule, because the pairs' errors cancel out, and not at all if the scores of a bucket are equal.
 
-    Scores are probabilities; with `from_logits=True` they can be any numbers. Without examples of both classes the
-    area is NaN.
+    Scores in one column are binary. Of several columns each class is set against all others (`multi_class="ovr"`),
+    and `average` says what becomes of the areas: "macro" (their mean), "weighted" (by the labels of each class),
+    "micro" (all columns taken as one), or None: one area per class. Each class takes 240 kB; where there are
+    hundreds, `bits=4` makes that 50 kB.
+
+    Scores are probabilities. With `from_logits=True` a single column can hold any numbers, and several columns go
+    through a softmax first. Without examples of both classes, or with a class that never occurs, the area is NaN.
 
     >>> auc = AUC()
     >>> auc.update_state([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
     >>> float(auc.result()), float(auc.uncertainty())
     (0.75, 0.0)
+    >>> auc = AUC(average=None)
+    >>> auc.update_state([0, 1, 2, 2], [[0.8, 0.1, 0.1], [0.2, 0.5, 0.3], [0.1, 0.3, 0.6], [0.1, 0.7, 0.2]])
+    >>> [round(float(area), 4) for area in auc.result()]
+    [1.0, 0.6667, 0.75]
     """
 
-    def __init__(self, bits: int = 7, from_logits: bool = False, name: str = "auc", dtype: Any = None) -> None:
+    def __init__(
+        self,
+        bits: int = 7,
+        from_logits: bool = False,
+        name: str = "auc",
+        dtype: Any = None,
+        average: Literal["macro", "micro", "weighted"] | None = "macro",
+    ) -> None:
         super().__init__(name, dtype)
         if bits not in range(4, 15):
             raise ValueError(f"`bits` is a number from 4 to 14, not {bits}.")
+        if average not in _AVERAGES[1:]:
+            raise ValueError(f"`average` is one of {', '.join(map(repr, _AVERAGES[1:]))}, not {average!r}.")
         self.bits = bits
         self.from_logits = from_logits
-        # Probabilities are told apart finely between 2**-24, the distance of float32 from 1, and 1/2; logits between
-        # 2**-10 and 2**7. Beyond, a sixteenth of the buckets has to do.
-        low, high, top = (-10, 7, 128) if from_logits else (-24, -1, -1)
-        self._low, self._high = _bits_of_power(low), _bits_of_power(high)
-        self._coarse, self._fine = 1 << (23 - bits + 4), 1 << (23 - bits)
-        # Half of the buckets: for the small probabilities or the negative logits. All of them make whole blocks.
-        self._half = math.ceil((self._key_of_bits(_bits_of_power(top)) + 1) / _BLOCK) * _BLOCK
-        self._make_cells(4 * self._half)
+        self.average = average
+        self._columns = 0
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Counts one batch."""
         y_true, y_pred = _tensors(y_true, y_pred)
-        if _classes(y_true, y_pred, self.name) != 2 or (len(y_pred.shape) > 1 and y_pred.shape[-1] == 2):
-            raise ValueError(f"{self.name} takes one column of scores, and y_pred has {y_pred.shape[-1]}.")
-        truth, scores = ops.reshape(y_true, (-1,)), ops.cast(ops.reshape(y_pred, (-1,)), "float32")
-        right = ops.logical_or(truth == 0, truth == 1)
-        last = 2 * self._half - 1
-        if self.from_logits:
-            right = ops.logical_and(right, _is_number(scores))
-            key = self._key(ops.abs(scores))
-            bucket = ops.where(scores < 0, self._half - 1 - key, self._half + key)
+        _classes(y_true, y_pred, self.name)
+        columns = y_pred.shape[-1] if len(y_pred.shape) > 1 else 1
+        if not self._cells:
+            self._lay_out(columns)
+        elif columns != self._columns:
+            raise ValueError(f"{self.name} has counted {self._columns} columns so far, and now there are {columns}.")
+        scores, weight = ops.cast(ops.reshape(y_pred, (-1, columns)), "float32"), _weight(sample_weight, y_pred)
+        if columns == 1:
+            truth = ops.reshape(y_true, (-1, 1))
+            right = ops.logical_or(truth == 0, truth == 1)
         else:
-            right = ops.logical_and(right, ops.logical_and(scores >= 0, scores <= 1))
-            key = self._key(ops.minimum(scores, 1 - scores))
-            bucket = ops.where(scores > 0.5, last - key, key)
-        cell = ops.cast(truth, "int32") * 2 * self._half + ops.clip(bucket, 0, last)
-        self._count(cell, right, _weight(sample_weight, y_pred))
+            number, known = _class_numbers(y_true, y_pred)
+            truth = ops.expand_dims(number, -1) == ops.cast(ops.arange(columns), number.dtype)
+            right = ops.expand_dims(known, -1)
+            scores = ops.softmax(scores, axis=-1) if self.from_logits else scores
+            weight = None if weight is None else ops.repeat(weight, columns)
+        bucket, possible = self._bucket(scores)
+        group = 2 * ops.arange(columns, dtype="int32") + ops.cast(truth, "int32")
+        cell = 2 * self._half * group + ops.clip(bucket, 0, 2 * self._half - 1)
+        self._count(ops.reshape(cell, (-1,)), ops.reshape(ops.logical_and(right, possible), (-1,)), weight)
 
     def result(self) -> Any:
         """The share of pairs, a positive and a negative example, in which the positive one has the larger score."""
-        (negative, positive), below = self._buckets()
-        pairs = (positive / ops.sum(positive)) * ((below + negative / 2) / ops.sum(negative))
-        return self._unless_wrong(ops.sum(pairs))
+        if not self._cells:
+            return ops.convert_to_tensor(math.nan, dtype="float32")
+        negative, positive = self._buckets()
+        below = _running_sum(negative) - negative
+        return self._averaged(_part(positive) * _part(below + negative / 2, negative), positive)
 
     def uncertainty(self) -> Any:
         """How far the result may be from the exact area: half of the share of pairs that fell into one bucket.
 
         Pairs of equal scores are among them though they are in no doubt, so the bound holds, but is not sharp.
         """
-        (negative, positive), _ = self._buckets()
-        pairs = (positive / ops.sum(positive)) * (negative / ops.sum(negative))
-        return self._unless_wrong(ops.sum(pairs) / 2)
+        self._require_cells()
+        negative, positive = self._buckets()
+        return self._averaged(_part(positive) * _part(negative) / 2, positive)
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that make another one like this."""
-        return {**super().get_config(), "bits": self.bits, "from_logits": self.from_logits}
+        return {
+            **super().get_config(), "bits": self.bits, "from_logits": self.from_logits, "average": self.average,
+        }  # fmt: skip
+
+    def _lay_out(self, columns: int) -> None:
+        """Makes the buckets: for each column those of the negative and those of the positive examples."""
+        self._columns = columns
+        # Probabilities are told apart finely between 2**-24, the distance of float32 from 1, and 1/2; logits between
+        # 2**-10 and 2**7. Beyond, a sixteenth of the buckets has to do.
+        self._signed = self.from_logits and columns == 1
+        low, high, top = (-10, 7, 128) if self._signed else (-24, -1, -1)
+        self._low, self._high = _bits_of_power(low), _bits_of_power(high)
+        self._coarse, self._fine = 1 << (23 - self.bits + 4), 1 << (23 - self.bits)
+        # Half of the buckets: for the small probabilities or the negative logits. All of them make whole blocks.
+        self._half = math.ceil((self._key_of_bits(_bits_of_power(top)) + 1) / _BLOCK) * _BLOCK
+        self._make_cells(4 * self._half * columns)
+
+    def _bucket(self, scores: Any) -> tuple[Any, Any]:
+        """Of each score, and whether it is one that can be."""
+        if self._signed:
+            key = self._key(ops.abs(scores))
+            return ops.where(scores < 0, self._half - 1 - key, self._half + key), _is_number(scores)
+        key = self._key(ops.minimum(scores, 1 - scores))
+        possible = ops.logical_and(scores >= 0, scores <= 1)
+        return ops.where(scores > 0.5, 2 * self._half - 1 - key, key), possible
 
     def _buckets(self) -> tuple[Any, Any]:
-        """The negative and the positive examples in each bucket, and the negative ones in all buckets below it."""
+        """The negative and the positive examples in each bucket: a row for each column, or one for all of them."""
         examples = ops.cast(self._whole(), _wide_dtype()) + self._weighted()
-        negative, positive = (examples[: 2 * self._half], examples[2 * self._half :])
-        return (negative, positive), _running_sum(negative) - negative
+        examples = ops.reshape(examples, (self._columns, 2, 2 * self._half))
+        if self.average == "micro":
+            examples = ops.sum(examples, axis=0, keepdims=True)
+        return examples[:, 0], examples[:, 1]
+
+    def _averaged(self, pairs: Any, positive: Any) -> Any:
+        """One number of all columns."""
+        areas = ops.sum(pairs, axis=-1)
+        if self.average is None and self._columns > 1:
+            return self._unless_wrong(areas)
+        share = _part(ops.sum(positive, axis=-1)) if self.average == "weighted" else 1 / areas.shape[0]
+        return self._unless_wrong(ops.sum(areas * share))
 
     def _key(self, magnitude: Any) -> Any:
         return self._key_of_bits(_float_bits(magnitude), ops.where)
@@ -447,16 +500,22 @@ def _sum_by_cell(values: Any, cells: Any, number: int) -> Any:
 
 
 def _running_sum(values: Any) -> Any:
+    """Along the last axis."""
     if keras.backend.backend() != "jax":
-        return ops.cumsum(values)
+        return ops.cumsum(values, axis=-1)
     import jax
 
     # XLA takes several times as long for a running sum of everything as for this product.
-    blocks = ops.reshape(values, (-1, _BLOCK))
+    blocks = ops.reshape(values, (values.shape[0], -1, _BLOCK))
     with jax.default_matmul_precision("highest"):
         inside = ops.matmul(blocks, ops.triu(ops.ones((_BLOCK, _BLOCK), dtype=values.dtype)))
-    before = ops.cumsum(inside[:, -1:], axis=0) - inside[:, -1:]
-    return ops.reshape(inside + before, (-1,))
+    before = ops.cumsum(inside[..., -1:], axis=-2) - inside[..., -1:]
+    return ops.reshape(inside + before, values.shape)
+
+
+def _part(values: Any, whole: Any = None) -> Any:
+    """Of the sum along the last axis, of these values or of others."""
+    return values / ops.sum(values if whole is None else whole, axis=-1, keepdims=True)
 
 
 def _share(part: Any, whole: Any) -> Any:

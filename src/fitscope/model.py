@@ -8,6 +8,9 @@ from typing import Any
 SCHEMA = 1
 """The number of the run file's format and of the JSON report."""
 
+TRACE_ENDINGS = (".xplane.pb", ".pt.trace.json.gz")
+"""How the names of device traces end; that of a run lies beside it, under the run's name."""
+
 PHASES = (
     "data",
     "transfer",
@@ -132,6 +135,28 @@ class MachineSample:
     major_faults: int
     swap_bytes: int
     gpus: tuple[tuple[float, int], ...] = ()
+    held_up: float | None = None
+    """Of the time that threads of the training's own process wanted a core, the share in which they had none."""
+
+
+@dataclass(frozen=True)
+class Tick:
+    """What was new when the recorder wrote, about once a second: seconds by node, steps by region."""
+
+    seconds: float
+    spent: dict[int, float]
+    steps: dict[int, int]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The end of an epoch: steps up to here, and seconds by node since the mark before."""
+
+    root: int
+    seconds: float
+    epochs: int
+    steps: int
+    spent: dict[int, float]
 
 
 @dataclass(frozen=True)
@@ -163,6 +188,8 @@ class Run:
     samples: tuple[MachineSample, ...]
     path: str = ""
     git: str | None = None
+    ticks: tuple[Tick, ...] = field(repr=False, default=())
+    marks: tuple[Mark, ...] = field(repr=False, default=())
 
 
 @dataclass(frozen=True)
@@ -196,6 +223,77 @@ class StepSeconds:
 
 
 @dataclass(frozen=True)
+class Epoch:
+    """One epoch, or several in a row where there were many: its seconds by phase."""
+
+    first: int
+    last: int
+    ended: float
+    wall_seconds: float
+    steps: int
+    phases: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Some steps in a row: the shortest, the median and the longest of them, in seconds."""
+
+    first: int
+    last: int
+    low: float
+    median: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """A step that took far longer than the others, with the part that took more than usual meanwhile."""
+
+    step: int
+    epoch: int | None
+    seconds: float
+    times: float
+    first: bool = False
+    """The first step of its epoch."""
+    phase: str = ""
+    name: str = ""
+    extra_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A stretch of the run, in seconds since its start, with what it was spent on and the steps that ended in it."""
+
+    began: float
+    ended: float
+    phases: dict[str, float]
+    steps: int = 0
+
+
+@dataclass(frozen=True)
+class Course:
+    """How a region went on: by epoch, by step and by the clock."""
+
+    epochs: tuple[Epoch, ...] = ()
+    steps: tuple[Steps, ...] = ()
+    outliers: tuple[Outlier, ...] = ()
+    intervals: tuple[Interval, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a line of the user's code costs: measured, or by sampling; of the training, or beside it per batch."""
+
+    where: Where
+    function: str
+    what: str
+    seconds: float
+    share: float | None
+    kind: str
+    """measured, sampled, or per batch (beside the training)"""
+
+
+@dataclass(frozen=True)
 class Region:
     """A place in the code that trains, evaluates or predicts, with where its time went."""
 
@@ -219,6 +317,11 @@ class Region:
     durations: tuple[float, ...] = field(repr=False, default=())
     roots: tuple[int, ...] = ()
     """The nodes of the run that this region is made of: facts are joined by them."""
+    phases: tuple[Part, ...] = ()
+    """The parts of each phase as one."""
+    pipeline: tuple[Stage, ...] = ()
+    """The stages of the input in the order in which a batch goes through them."""
+    course: Course = field(repr=False, default=Course())
 
 
 @dataclass(frozen=True)
@@ -235,6 +338,8 @@ class Use:
     gpu_utilization: tuple[float, ...]
     gpu_memory_peak_bytes: tuple[int, ...]
     over_time: tuple[MachineSample, ...]
+    held_up: float | None = None
+    """Of the time that threads of the training's own process wanted a core, the share in which they had none."""
 
 
 @dataclass(frozen=True)
@@ -246,6 +351,9 @@ class Account:
     overhead_share: float
     notes: tuple[str, ...]
     use: Use | None = None
+    lines: tuple[Cost, ...] = ()
+    outside_seconds: float = 0.0
+    """The script's time in which nothing trained."""
 
 
 @dataclass(frozen=True)
@@ -266,6 +374,15 @@ class Speedup:
 
 
 @dataclass(frozen=True)
+class Patch:
+    """The edit that removes a cause, as a unified diff."""
+
+    diff: str
+    unsafe: str = ""
+    """What may be different afterwards; empty if the batches and the losses stay equal."""
+
+
+@dataclass(frozen=True)
 class Finding:
     """A cause of slow training: measured in a run, or read from the source alone (then without evidence)."""
 
@@ -279,6 +396,132 @@ class Finding:
     remedy: str
     fixable: bool = False
     verified: Speedup | None = None
+    patch: Patch | None = None
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """A piece of a file's text, from one character up to another, and what is to stand there instead.
+
+    Characters are counted in the text as the rules read it: without a byte order mark, and every line ended by one
+    newline.
+    """
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What to change in one file to remove the cause of a finding."""
+
+    finding: Finding
+    file: str
+    replacements: tuple[Replacement, ...]
+    does: str
+    unsafe: str = ""
+    """What may be different afterwards; empty if the batches and the losses stay equal."""
+    imports: tuple[str, ...] = ()
+    """Lines that the file needs among its imports."""
+
+    @property
+    def safe(self) -> bool:
+        """Whether the training stays the same: equal batches and, at a fixed seed, equal losses."""
+        return not self.unsafe
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A finding without an edit, and why there is none."""
+
+    finding: Finding
+    why: str
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Time in which a device ran no kernel, by what the host was doing meanwhile."""
+
+    cause: str
+    seconds: float
+    share: float
+    count: int
+    longest: float
+
+
+@dataclass(frozen=True)
+class Gap:
+    """One stretch in which a device ran no kernel, with what the host did for most of it."""
+
+    device: str
+    start: float
+    seconds: float
+    cause: str
+    host: str
+
+
+@dataclass(frozen=True)
+class DeviceUse:
+    """What one device did in a trace: kernels and the gaps between them add up to its window."""
+
+    name: str
+    model: str
+    window_start: float
+    """Seconds after the first event of the trace."""
+    window_seconds: float
+    busy_seconds: float
+    busy_share: float
+    kernels: int
+    communication_seconds: float
+    exposed_seconds: float
+    """Communication that no other kernel ran beside."""
+    idle: tuple[Idle, ...]
+
+
+@dataclass(frozen=True)
+class Copied:
+    """All copies of one kind."""
+
+    kind: str
+    count: int
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Spent:
+    """All runs of one kernel or operation, with their share of all kernels' or operations' time."""
+
+    name: str
+    seconds: float
+    share: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What a device trace shows."""
+
+    file: str
+    format: str
+    rank: str
+    seconds: float
+    steps: int
+    step_seconds: float | None
+    busy_share: float | None
+    """Of the devices that ran kernels, on average."""
+    devices: tuple[DeviceUse, ...]
+    host: tuple[Spent, ...]
+    """What the host did, by its purpose: data, callback, compile, sync, operation. Shares are of the window."""
+    gaps: tuple[Gap, ...]
+    copies: tuple[Copied, ...]
+    kernels: tuple[Spent, ...]
+    operations: tuple[Spent, ...]
+    verdict: str
+    cause: str | None
+    """What kept the device waiting most, where it waited: data, callback, dispatch, sync, copy, compile …"""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -289,3 +532,78 @@ class Report:
     account: Account
     findings: tuple[Finding, ...] = ()
     doubts: tuple[str, ...] = ()
+    trace: Timeline | None = None
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: runs of one script, with what they ran on."""
+
+    name: str
+    runs: int
+    script: str
+    argv: tuple[str, ...]
+    commits: tuple[str, ...]
+    backend: str | None
+    started: float
+    wall_seconds: float
+    """The whole script; of several runs the median."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What something took on either side, in seconds, and the interval that the noise leaves for the difference."""
+
+    before: float
+    after: float
+    low: float
+    high: float
+    verdict: str
+    """slower, faster, or no difference seen"""
+
+
+@dataclass(frozen=True)
+class PartChange:
+    """One line of the account on both sides: per step, or per run where it happens once, as compiling does."""
+
+    phase: str
+    name: str
+    where: Where | None
+    per: str
+    change: Change
+
+
+@dataclass(frozen=True)
+class RegionChange:
+    """A place in the code that trains on both sides, with its time per step and what that is made of."""
+
+    call: str
+    where: Where | None
+    steps: tuple[int, int]
+    per_step: Change
+    parts: tuple[PartChange, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What got slower or faster from A to B, with the noise taken into account."""
+
+    a: Side
+    b: Side
+    verdict: str
+    """slower, faster, no difference seen, or cannot say"""
+    times: float | None
+    """How many times as long B takes per step, by best estimate; 1.1 is 10 % slower."""
+    low: float | None
+    high: float | None
+    spread: float | None
+    """How far runs of the same script are taken to lie apart, as a share (one standard deviation)."""
+    spread_seen: bool
+    """Whether repeated runs show the spread; otherwise it is what runs usually differ by."""
+    repeat: int | None
+    """How many runs of each side would settle it, where these do not."""
+    regions: tuple[RegionChange, ...]
+    same_machine: bool
+    differences: tuple[str, ...]
+    """What else is different: machine, backend, versions, arguments."""
+    doubts: tuple[str, ...]

@@ -10,12 +10,14 @@ from fitscope.profiling import Profile, profile
 def register(shell: Any) -> None:
     """Makes `%%fitscope` known to IPython."""
 
+    from IPython.display import display
+
     def fitscope(line: str, cell: str) -> None:
         with profile(line.strip() or None) as recording:
             result = shell.run_cell(cell)
         shell.user_ns["run"] = recording
         if result.error_before_exec or result.error_in_exec or recording.account.regions:
-            print(recording)
+            display(recording)
         else:
             print("fitscope: no training was seen in this cell.")
 

@@ -24,7 +24,7 @@ from fitscope.observe import calibrate, start
 from fitscope.observe.observer import observer
 from fitscope.observe.recorder import recorder
 from fitscope.observe.runfile import Sink
-from fitscope.report import to_json, to_terminal
+from fitscope.report import bars, to_json, to_terminal
 
 
 class Profile:
@@ -92,7 +92,9 @@ class Profile:
     @cached_property
     def report(self) -> Report:
         """All that is said of it."""
-        return diagnose(self.run, self.account)
+        from fitscope.patches import with_patches
+
+        return with_patches(diagnose(self.run, self.account))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -107,11 +109,43 @@ class Profile:
         """The report as JSON."""
         return to_json.to_json(self.report)
 
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes the report as a page."""
+        from fitscope.report.to_html import write
+
+        write(self.report, Path(path))
+
+    def to_markdown(self) -> str:
+        """The report as Markdown."""
+        from fitscope.report.to_markdown import to_markdown
+
+        return to_markdown(self.report)
+
+    def to_perfetto(self, path: str | os.PathLike[str]) -> None:
+        """Writes a trace for ui.perfetto.dev; compressed if the name ends in .gz."""
+        from fitscope.report.to_perfetto import write
+
+        write(self.report, Path(path))
+
+    def to_tensorboard(self, folder: str | os.PathLike[str]) -> None:
+        """Writes step times and shares as scalars into a TensorBoard log folder."""
+        from fitscope.report.to_tensorboard import write
+
+        write(self.report, Path(folder))
+
+    def log(self) -> list[str]:
+        """Adds a summary to the MLflow or W&B run that is active in this program; says which."""
+        from fitscope.report.to_trackers import log
+
+        return log(self.report)
+
     def __str__(self) -> str:
         if self._open:
             return f"a recording that is going on, to {self.path}"
         text = StringIO()
-        out = Console(file=text, width=to_terminal.WIDTH, no_color=True, color_system=None, highlight=False)
+        out = Console(
+            file=text, width=bars.WIDTH, no_color=True, color_system=None, highlight=False, force_jupyter=False
+        )
         to_terminal.to_terminal(self.report, out)
         return text.getvalue()
 
@@ -120,6 +154,14 @@ class Profile:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
+
+    def _repr_html_(self) -> str | None:
+        """In a notebook: the page, in a frame that may run nothing and ask for nothing."""
+        if self._open:
+            return None
+        from fitscope.report.to_html import in_a_frame
+
+        return in_a_frame(self.report)
 
     def _tick(self, now: float) -> None:
         if self._meter is not None:

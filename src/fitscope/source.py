@@ -183,7 +183,7 @@ class Script(Syntax):
     def _callbacks(self) -> list[Callback]:
         found = []
         for node in self.classes:
-            if self.derives(node, "keras.callbacks."):
+            if self.derives(node, "keras.callbacks.") and not self._relieved(node):
                 methods = self.methods(node)
                 hooks = {name: method for name, method in methods.items() if name.startswith("on_")}
                 found.append(Callback(node.name, node.lineno, hooks))
@@ -194,8 +194,19 @@ class Script(Syntax):
                 found.append(Callback("LambdaCallback", call.lineno, hooks))
         return found
 
+    def _relieved(self, node: ast.ClassDef) -> bool:
+        """Whether every callback of a class is given to a remedy, beside the training or less often."""
+        made = [call for call in self.calls if self.local_class(call.func) is node]
+        given = [
+            value
+            for call in self.calls
+            if self.called(call) in ("fitscope.Background", "fitscope.Every") and call.args
+            for value in (call.args[0], *self.values(call.args[0]))
+        ]
+        return bool(made) and all(call in given for call in made)
+
     def callbacks(self) -> list[Callback]:
-        """The callbacks that the script defines."""
+        """The callbacks that the script defines, and that the training itself calls."""
         return self._callbacks
 
     def batch_hook_calls(self) -> Iterator[ast.Call]:

@@ -14,20 +14,28 @@ from typing import Any
 
 from fitscope.model import (
     SCHEMA,
+    TRACE_ENDINGS,
     Called,
     Compile,
     FitscopeError,
     Inside,
     MachineSample,
+    Mark,
     Node,
     Run,
     Sampled,
     Stage,
+    Tick,
     Waits,
     Where,
 )
 
 FOLDER = ".fitscope"
+PAGE_ENDING = ".html"
+"""The page of a run that is opened from the command line stands beside it."""
+_OUR_NAME = re.compile(r"(?P<script>.+)-\d{8}-\d{6}(-\d+)?\.run")
+MOST_TICKS = 2000
+"""Of a run of days two neighbors are put together, and again, so that as many remain at most."""
 
 
 def read(path: Path) -> Run:
@@ -82,6 +90,25 @@ def latest(folder: Path = Path(FOLDER)) -> Path:
     return found[-1]
 
 
+def prune(folder: Path, keep: int) -> int:
+    """Removes all but the newest runs of each script, of those that fitscope itself gave their names."""
+    scripts: dict[str, list[Path]] = {}
+    for path in folder.glob("*.run"):
+        match = _OUR_NAME.fullmatch(path.name)
+        if match is not None:
+            scripts.setdefault(match["script"], []).append(path)
+    old = [path for found in scripts.values() for path in sorted(found, key=_written)[:-keep]]
+    for path in old:
+        path.unlink(missing_ok=True)
+        for ending in (*TRACE_ENDINGS, PAGE_ENDING):
+            path.with_name(path.stem + ending).unlink(missing_ok=True)
+    return len(old)
+
+
+def _written(path: Path) -> tuple[float, str]:
+    return path.stat().st_mtime, path.name
+
+
 def runs(folder: Path) -> Iterator[tuple[Path, Run]]:
     """All readable runs of a folder, oldest first."""
     for path in sorted(folder.glob("*.run"), key=lambda path: path.stat().st_mtime):
@@ -111,6 +138,41 @@ def _lines(path: Path) -> Iterator[Any]:
         raise FitscopeError(f"{path} cannot be read: {error.strerror}.") from error
 
 
+class Follower:
+    """Reads a run file while it is being written, each line once; durations of steps are left out."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._at = 0
+        self._reader: _Reader | None = None
+
+    def read(self) -> Run | None:
+        """The run up to now; nothing before the first line is there."""
+        lines = self._new_lines()
+        if self._reader is None:
+            if not lines or "fitscope_run" not in lines[0]:
+                return None
+            self._reader = _Reader(lines[0], self.path)
+        return self._reader.read(iter(lines))
+
+    def _new_lines(self) -> list[dict[str, Any]]:
+        with self.path.open("rb") as file:
+            file.seek(self._at)
+            whole, end, _ = file.read().rpartition(b"\n")
+        self._at += len(whole) + len(end)
+        lines = []
+        for text in whole.splitlines():
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue
+            if isinstance(line, dict):
+                if "epoch" not in line:
+                    line.pop("steps", None)
+                lines.append(line)
+        return lines
+
+
 class _Reader:
     """Puts the lines of one file together."""
 
@@ -126,6 +188,9 @@ class _Reader:
         self.machine: dict[str, Any] = {}
         self.end: dict[str, Any] = {}
         self.last = 0.0
+        self.ticks: list[Tick] = []
+        self.marks: list[Mark] = []
+        self.marked: dict[int, int] = {}
 
     def read(self, lines: Iterator[Any]) -> Run:
         """The run."""
@@ -140,22 +205,38 @@ class _Reader:
                 self.machine = line["machine"]
             elif "ended" in line or "exit_code" in line:
                 self.end.update(line)
+            elif "epoch" in line:
+                self._mark(line)
             elif "t" in line:
                 self._tick(line)
         return self._run()
 
     def _tick(self, line: dict[str, Any]) -> None:
         self.last = float(line["t"])
+        tick = Tick(self.last, {}, {})
         for table, rows in line.items():
             if table == "steps":
                 for root, packed in rows.items():
                     values = array("I")
                     values.frombytes(zlib.decompress(base64.b64decode(packed)))
                     self.steps.setdefault(int(root), array("I")).extend(values)
+                    tick.steps[int(root)] = len(values)
             elif table != "t":
                 target = self.rows.setdefault(table, {})
                 for index, row in rows.items():
+                    if table == "node":
+                        tick.spent[int(index)] = (row[0] - target.get(int(index), [0])[0]) / 1e9
                     target[int(index)] = row
+        self.ticks.append(tick)
+        if len(self.ticks) > MOST_TICKS:
+            self.ticks = [_together(self.ticks[at : at + 2]) for at in range(0, len(self.ticks), 2)]
+
+    def _mark(self, line: dict[str, Any]) -> None:
+        spent = {}
+        for index, value in line["spent"].items():
+            spent[int(index)] = (value - self.marked.get(int(index), 0)) / 1e9
+            self.marked[int(index)] = value
+        self.marks.append(Mark(int(line["root"]), float(line["t"]), int(line["epoch"]), int(line["steps"]), spent))
 
     def _sample(self, line: dict[str, Any]) -> None:
         values = line["sample"]
@@ -169,6 +250,7 @@ class _Reader:
                 major_faults=values["majflt"],
                 swap_bytes=values["swap"],
                 gpus=tuple((gpu[0], gpu[1]) for gpu in values.get("gpus", ())),
+                held_up=values.get("held_up"),
             )
         )
 
@@ -200,6 +282,8 @@ class _Reader:
             samples=tuple(self.samples),
             path=str(self.path),
             git=self.end.get("git"),
+            ticks=tuple(self.ticks),
+            marks=tuple(self.marks),
         )
 
     def _table(self, table: str) -> Iterator[tuple[list[Any], list[int]]]:
@@ -289,3 +373,14 @@ class _Reader:
             if where is not None:
                 found.append(Sampled(node, where, function, samples, doing))
         return tuple(found)
+
+
+def _together(ticks: list[Tick]) -> Tick:
+    spent: dict[int, float] = {}
+    steps: dict[int, int] = {}
+    for tick in ticks:
+        for node, seconds in tick.spent.items():
+            spent[node] = spent.get(node, 0.0) + seconds
+        for root, count in tick.steps.items():
+            steps[root] = steps.get(root, 0) + count
+    return Tick(ticks[-1].seconds, spent, steps)

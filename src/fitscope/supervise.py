@@ -10,16 +10,21 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from fitscope import machine, store
+from fitscope.live import Line
 from fitscope.model import FitscopeError
 from fitscope.observe import inject, start
 
-GRACE = 10.0
-"""Seconds that a script may take to exit after its last exit handler (TensorFlow can hang there for ever)."""
+GRACE, LONGEST_GRACE = 10.0, 120.0
+"""Seconds that a script may stand still after its last exit handler (TensorFlow can hang there for ever), and seconds
+that it may take to exit in all."""
+AT_WORK = 0.02
+"""Processors: a process that is exiting and uses more is still at it."""
 FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
 
@@ -33,8 +38,10 @@ class Finished:
     problem: str | None
 
 
-def supervise(command: list[str], path: Path, *, seconds: float | None = None) -> Finished:
-    """Runs a command to its end and records the trainings in it to a file."""
+def supervise(
+    command: list[str], path: Path, *, seconds: float | None = None, line: Line | None = None, trace: bool = False
+) -> Finished:
+    """Runs a command to its end and records the trainings in it to a file; `line` is drawn meanwhile."""
     problem = None
     started = time.time()
     writable, reason = _prepare(path)
@@ -42,18 +49,10 @@ def supervise(command: list[str], path: Path, *, seconds: float | None = None) -
         spare = Path(tempfile.gettempdir(), f"fitscope-{os.getpid()}-{path.stem}.run")
         problem = f"cannot write {path} ({reason}); the run is in {spare}"
         path = spare
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(
-            [str(Path(inject.__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-        ),
-        start.RUN: str(path.absolute()),
-        start.STARTED: repr(started),
-        start.PARENT: str(os.getpid()),
-    }
-    if seconds is not None:
-        environment[start.FOR] = repr(seconds)
-    supervisor = _Supervisor(command, environment, path, started)
+    environment = recorded(os.environ, path, started, seconds)
+    if trace:
+        environment[start.TRACE] = "1"
+    supervisor = _Supervisor(command, environment, path, started, line)
     code, hung = supervisor.run()
     path = supervisor.written()
     died_of = -code if code < 0 and not hung else None
@@ -63,7 +62,7 @@ def supervise(command: list[str], path: Path, *, seconds: float | None = None) -
         problem = "the script was done but its process did not end, as TensorFlow's sometimes does; it was ended"
     exit_code = code if code >= 0 else 128 - code
     ended = _ended(code if not hung else exit_code, last)
-    _append(
+    append(
         path,
         {
             "t": round(time.time() - started, 3),
@@ -74,6 +73,22 @@ def supervise(command: list[str], path: Path, *, seconds: float | None = None) -
         },
     )
     return Finished(path, exit_code, died_of, problem)
+
+
+def recorded(
+    environment: Mapping[str, str], path: Path, started: float, seconds: float | None = None
+) -> dict[str, str]:
+    """An environment in which Python records its trainings to a file."""
+    found = {
+        **environment,
+        "PYTHONPATH": os.pathsep.join(
+            [str(Path(inject.__file__).parent), *filter(None, [environment.get("PYTHONPATH")])]
+        ),
+        start.RUN: str(path.absolute()),
+        start.STARTED: repr(started),
+        start.PARENT: str(os.getpid()),
+    }
+    return found if seconds is None else {**found, start.FOR: repr(seconds)}
 
 
 def pass_on(finished: Finished) -> None:
@@ -130,10 +145,24 @@ def _prepare(path: Path) -> tuple[bool, str]:
     return True, ""
 
 
-def _append(path: Path, line: dict[str, Any]) -> None:
+def append(path: Path, line: dict[str, Any]) -> None:
     if path.is_file():
         with contextlib.suppress(OSError), path.open("ab", buffering=0) as file:
             file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+
+def last_words(path: Path, pid: int) -> dict[str, Any]:
+    """The last line of a process in its run file, if it has said that it is about to exit."""
+    with contextlib.suppress(OSError, ValueError):
+        if path.is_file():
+            with path.open("rb") as file:
+                file.seek(max(0, path.stat().st_size - 4096))
+                for line in reversed(file.read().splitlines()):
+                    if line.startswith(b'{"t":') and b'"exiting":true' in line:
+                        words: dict[str, Any] = json.loads(line)
+                        if words.get("pid") == pid:
+                            return words
+    return {}
 
 
 def _cut_torn_line(path: Path) -> None:
@@ -157,14 +186,40 @@ def _cut(file: BinaryIO) -> None:
         file.truncate(end)
 
 
+class _Ending:
+    """A process that has said its last words: does it get on with exiting, or does it stand still?"""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._began: float | None = None
+        self._still_since = 0.0
+        self._looked = 0.0
+        self._worked = 0.0
+
+    def hangs(self) -> bool:
+        """Asked once in a while from the last words on."""
+        now, worked = time.monotonic(), machine.processor_seconds(self._pid)
+        if self._began is None:
+            self._began = self._still_since = now
+        elif worked - self._worked > AT_WORK * (now - self._looked):
+            self._still_since = now
+        self._looked, self._worked = now, worked
+        return now - self._still_since > GRACE or now - self._began > LONGEST_GRACE
+
+
 class _Supervisor:
     """The child, its signals and its pulse."""
 
-    def __init__(self, command: list[str], environment: dict[str, str], path: Path, started: float) -> None:
+    def __init__(
+        self, command: list[str], environment: dict[str, str], path: Path, started: float, line: Line | None
+    ) -> None:
         self.path = path
+        self._line = line
         self.started = started
         self._forwarded = {getattr(signal, name) for name in FORWARDED if hasattr(signal, name)}
         self._waited = {*self._forwarded, signal.SIGCHLD}
+        if line is not None:
+            self._waited |= {signal.SIGWINCH, signal.SIGTSTP}
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._waited)
         try:
             self._child = subprocess.Popen(command, env=environment, preexec_fn=self._unblock)
@@ -178,8 +233,9 @@ class _Supervisor:
     def run(self) -> tuple[int, bool]:
         """Waits for the child; returns its code and whether it hung at its end."""
         try:
+            self._show()
             self._meter = self._make_meter()
-            exiting_since: float | None = None
+            ending = _Ending(self._child.pid)
             while True:
                 self._wait(1.0)
                 code = self._child.poll()
@@ -188,13 +244,14 @@ class _Supervisor:
                     self._measure()
                     return code, False
                 self._measure()
-                if self.last_words().get("exiting"):
-                    exiting_since = exiting_since or time.monotonic()
-                    if time.monotonic() - exiting_since > GRACE:
-                        self._child.kill()
-                        self._child.wait()
-                        return -signal.SIGKILL, True
+                self._show()
+                if self.last_words().get("exiting") and ending.hangs():
+                    self._child.kill()
+                    self._child.wait()
+                    return -signal.SIGKILL, True
         finally:
+            if self._line is not None:
+                self._line.close()
             self._restore()
 
     def written(self) -> Path:
@@ -204,21 +261,8 @@ class _Supervisor:
 
     def last_words(self) -> dict[str, Any]:
         """The child's last line, if it has said that it is about to exit."""
-        self._words = self._words or self._read_last_words()
+        self._words = self._words or last_words(self.written(), self._child.pid)
         return self._words
-
-    def _read_last_words(self) -> dict[str, Any]:
-        with contextlib.suppress(OSError, ValueError):
-            path = self.written()
-            if path.is_file():
-                with path.open("rb") as file:
-                    file.seek(max(0, path.stat().st_size - 4096))
-                    for line in reversed(file.read().splitlines()):
-                        if line.startswith(b'{"t":') and b'"exiting":true' in line:
-                            words: dict[str, Any] = json.loads(line)
-                            if words.get("pid") == self._child.pid:
-                                return words
-        return {}
 
     def _wait(self, seconds: float) -> None:
         """Until a signal comes or the time is over; signals sent to us alone are passed on."""
@@ -226,6 +270,11 @@ class _Supervisor:
             time.sleep(min(seconds, 0.1))
             return
         info = signal.sigtimedwait(self._waited, seconds)
+        if info is not None and info.si_signo == signal.SIGTSTP and self._line is not None:
+            self._line.close()  # the shell gets the terminal back as it was; the line is drawn again afterwards
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
+            os.kill(os.getpid(), signal.SIGTSTP)  # not SIGSTOP: without a shell that could wake us, nothing stops
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
         if info is None or info.si_signo not in self._forwarded:
             return
         from_terminal = info.si_code > 0  # sent by the kernel: the whole foreground group has it
@@ -234,7 +283,7 @@ class _Supervisor:
 
     def _make_meter(self) -> machine.Meter | None:
         with contextlib.suppress(Exception):
-            return machine.Meter(self._child.pid, self.started, lambda line: _append(self.path, line))
+            return machine.Meter(self._child.pid, self.started, lambda line: append(self.path, line))
         return None
 
     def _measure(self) -> None:
@@ -242,9 +291,19 @@ class _Supervisor:
             return
         if not self._described:
             self._described = True
-            _append(self.path, {"machine": machine.describe()})
+            append(self.path, {"machine": machine.describe()})
         if self._meter is not None:
             self._meter.read()
+
+    def _show(self) -> None:
+        if self._line is None:
+            return
+        try:
+            self._line.update(self.written())
+        except Exception as error:  # a mistake of ours costs the line, never the run
+            self._line.close()
+            self._line = None
+            sys.stderr.write(f"fitscope: the live line was given up ({type(error).__name__}: {error})\n")
 
     def _unblock(self) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)

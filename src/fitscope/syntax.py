@@ -298,6 +298,28 @@ class Syntax:
                     return f"{'.' * node.level}{node.module or ''}.{alias.name}"
         return None
 
+    def imports(self) -> dict[str, tuple[str, ast.stmt]]:
+        """What the names that are imported at the top level stand for, each with the statement that imports it."""
+        found: dict[str, tuple[str, ast.stmt]] = {}
+        for (scope, name), bindings in self._bound.items():
+            if (
+                scope is self.tree
+                and len(bindings) == 1
+                and isinstance(bindings[0].node, ast.Import | ast.ImportFrom)
+            ):
+                path = self._import_path(bindings[0].node, name)
+                if path is not None:
+                    found[name] = _canonical(path), bindings[0].node
+        return found
+
+    def binds(self, name: str, node: ast.AST) -> bool:
+        """Whether a name means something of its own in a function or class around a node."""
+        return any((scope, name) in self._bound for scope in self.ancestors(node) if scope is not self.tree)
+
+    def knows(self, name: str) -> bool:
+        """Whether a name is used for anything in this file."""
+        return name in self._uses or any(bound == name for _, bound in self._bound)
+
     # --- structure -----------------------------------------------------------------------------------------
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:

@@ -56,6 +56,12 @@ def place(where: Where | None) -> str:
     return f"{file}:{where.line}"
 
 
+def path(file: Path) -> str:
+    """A path, relative where it is below the working folder."""
+    here = Path.cwd()
+    return (file.relative_to(here) if file.is_absolute() and file.is_relative_to(here) else file).as_posix()
+
+
 def size(bytes_: float) -> str:
     """An amount of memory: 512 MB, 3.4 GB."""
     for unit in ("B", "kB", "MB", "GB"):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fitscope
-from fitscope.remedy.snapshot import ModelError
+from fitscope.remedy.callbacks.snapshot import ModelError, Twin
 
 X = np.linspace(0, 1, 96 * 3).reshape(96, 3).astype("float32")
 Y = X.sum(axis=1, keepdims=True)
@@ -201,21 +201,41 @@ def test_a_full_queue_makes_training_wait_otherwise():
     assert [what[1] for what in notes.seen if what[0] == "batch ends"] == list(range(12))
 
 
+class Predicts(keras.callbacks.Callback):
+    """Needs the model."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.seen.append(self.model.predict(X[:4], verbose=0).tolist())
+
+
 def test_a_snapshot_has_the_weights_of_that_very_step():
-    class Predicts(keras.callbacks.Callback):
-        def __init__(self):
-            super().__init__()
-            self.seen = []
-
-        def on_train_batch_end(self, batch, logs=None):
-            self.seen.append(self.model.predict(X[:4], verbose=0).tolist())
-
     plain, behind = Predicts(), Predicts()
     bare, _ = fitted([plain], epochs=1)
     model, _ = fitted([fitscope.Background(behind, snapshot=True)], epochs=1)
     assert behind.seen == plain.seen
     assert all(np.array_equal(one, other) for one, other in zip(bare.get_weights(), model.get_weights(), strict=True))
     assert behind.model is model
+
+
+def test_only_the_batches_that_are_seen_copy_the_weights(monkeypatch):
+    copies = []
+    copied = Twin.weights_of
+    monkeypatch.setattr(Twin, "weights_of", staticmethod(lambda model: copies.append(1) or copied(model)))
+    plain, behind = Predicts(), Predicts()
+    fitted([fitscope.Every(plain, batches=5)], epochs=1, validation_data=None)
+    fitted([fitscope.Background(fitscope.Every(behind, batches=5), snapshot=True)], epochs=1, validation_data=None)
+    assert behind.seen == plain.seen
+    assert len(behind.seen) == 3
+    assert len(copies) == 3 + 4  # and for the hooks of epoch and training, which `Every` passes on
+
+
+def test_a_snapshot_of_batches_chosen_by_the_clock_is_asked_for_the_other_way_round():
+    with pytest.raises(ValueError, match=r"write Every\(Background\(Predicts\(...\), snapshot=True\), seconds=5\)"):
+        fitscope.Background(fitscope.Every(Predicts(), seconds=5), snapshot=True)
 
 
 def test_a_callback_that_needs_the_model_is_refused_without_a_snapshot():

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import importlib.util
 import io
 import json
 import os
@@ -154,8 +155,15 @@ def without_host_counter(found):
     return {name: value for name, value in found.items() if not name.endswith("vars/host")}
 
 
+def age_of(path):
+    """Of a folder, the number of its last complete step."""
+    if path.suffix == ".orbax" and path.exists():
+        return max((int(each.name) for each in path.iterdir() if each.name.isdecimal()), default=-1)
+    return path.stat().st_mtime_ns if path.exists() else -1
+
+
 def is_younger(path, age):
-    return path.exists() and path.stat().st_mtime_ns > age
+    return age_of(path) > age
 
 
 def wait_until(true):
@@ -203,6 +211,37 @@ def test_weights_go_back_into_a_model_of_the_same_make(tmp_path):
     fresh.optimizer.build(fresh.trainable_variables)
     fresh.load_weights(tmp_path / "m.weights.h5")
     assert all(np.array_equal(a, b) for a, b in zip(fresh.get_weights(), model.get_weights(), strict=True))
+
+
+def test_an_orbax_folder_holds_what_saving_at_that_step_would_have_written(tmp_path):
+    model = compiled(functional)
+    train(
+        model,
+        fitscope.BackgroundCheckpoint(tmp_path / "{epoch}.orbax"),
+        SaveAtEpochEnd(f"{tmp_path}/{{epoch}}.keras"),
+    )
+    for epoch in (1, 2):
+        one, other = (keras.models.load_model(tmp_path / f"{epoch}.{kind}") for kind in ("orbax", "keras"))
+        assert int(one.optimizer.iterations) == 7 * epoch
+        for mine, theirs in zip(one.variables, other.variables, strict=True):
+            np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (mine, theirs)), err_msg=mine.path)
+    assert [each.name for each in (tmp_path / "2.orbax").iterdir()] == ["0"]
+
+
+def test_an_orbax_folder_of_weights_goes_back_into_a_model_of_the_same_make(tmp_path):
+    model = compiled(half_precise)
+    train(model, fitscope.BackgroundCheckpoint(tmp_path / "m.orbax", save_weights_only=True, save_freq=2))
+    again = compiled(half_precise)
+    again.load_weights(tmp_path / "m.orbax")
+    # 14 batches: the last save is the one after the last batch.
+    for mine, theirs in zip(again.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (mine, theirs)))
+
+
+def test_without_orbax_its_folders_are_refused_with_a_sentence(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="pip install orbax-checkpoint"):
+        fitscope.BackgroundCheckpoint("m.orbax")
 
 
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="strings are TensorFlow's")
@@ -378,12 +417,18 @@ def test_a_full_disk_is_an_error_of_the_training_and_leaves_the_last_checkpoint(
 def test_a_target_that_cannot_be_written_is_an_error_before_training(tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "folder.keras").mkdir()
+    (tmp_path / "file.orbax").touch()
+    (tmp_path / "strange.orbax").mkdir()
+    (tmp_path / "strange.orbax" / "notes.txt").touch()
     model = compiled(functional)
     before = [np.array(weight) for weight in model.get_weights()]
     for target, sentence in [
         (tmp_path / "folder.keras", "is a directory; give the path of a file"),
         (tmp_path / "file" / "m.keras", "No checkpoint can be written into"),
         (Path("/proc/fitscope/m.keras"), "No checkpoint can be written into"),
+        (Path("/proc/fitscope/m.orbax"), "No checkpoint can be written into"),
+        (tmp_path / "file.orbax", "is a file; an Orbax checkpoint is a folder"),
+        (tmp_path / "strange.orbax", "holds other files than checkpoints, such as notes.txt"),
     ]:
         with pytest.raises(OSError, match=sentence):
             train(model, fitscope.BackgroundCheckpoint(target))
@@ -395,7 +440,7 @@ def test_a_target_that_cannot_be_written_is_an_error_before_training(tmp_path):
     [
         ("m.h5", {}, "ends in `.keras`"),
         ("m.weights.h5", {}, "pass save_weights_only=True"),
-        ("folder", {}, "there is `keras.callbacks.OrbaxCheckpoint`"),
+        ("folder", {}, "A folder written by Orbax ends in `.orbax`"),
         ("m.keras", {"save_weights_only": True}, "ends in `.weights.h5`"),
         ("gs://bucket/m.keras", {}, "a folder of this machine"),
         ("m.keras", {"save_freq": 0}, "at least 1"),
@@ -492,6 +537,7 @@ import os, sys, keras, numpy, fitscope
 if keras.backend.backend() == "torch":
     import torch._dynamo
 keras.saving.serialize_keras_object(keras.layers.Dense(1))  # what takes seconds to import is there before the fork
+import orbax.checkpoint
 
 @keras.saving.register_keras_serializable()
 def total(y, p):
@@ -525,8 +571,8 @@ def test_a_kill_at_any_moment_leaves_a_loadable_checkpoint(tmp_path):
         command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1
     ) as nursery:
         for moment in range(moments):
-            target = tmp_path / ("m.keras" if moment % 2 else "m.weights.h5")
-            age = target.stat().st_mtime_ns if target.exists() else 0
+            target = tmp_path / ("m.keras", "m.weights.h5", "m.orbax")[moment % 3]
+            age = age_of(target)
             nursery.stdin.write(f"{target}\n")
             pid = int(nursery.stdout.readline())
             wait_until(functools.partial(is_younger, target, age))
@@ -539,15 +585,28 @@ def test_a_kill_at_any_moment_leaves_a_loadable_checkpoint(tmp_path):
 
 def steps_of(target):
     """The weights and the momentum follow from the number of steps: a mixture of two states would show."""
-    if target.suffix == ".keras":
-        assert keras.models.load_model(target, compile=False).count_params() == 150_000
-    found = contents(target)
-    arrays = {name: np.frombuffer(value[2], value[0]) for name, value in found.items() if isinstance(value, tuple)}
-    steps = next(int(array[0]) for array in arrays.values() if array.dtype.kind in "iu")
+    if target.suffix == ".orbax":
+        arrays = state_in(target)
+    else:
+        if target.suffix == ".keras":
+            assert keras.models.load_model(target, compile=False).count_params() == 150_000
+        found = contents(target).items()
+        arrays = [np.frombuffer(value[2], value[0]) for _, value in found if isinstance(value, tuple)]
+    steps = next(int(array[0]) for array in arrays if array.dtype.kind in "iu")
     weight = momentum = np.float32(0)
     for _ in range(steps):
         momentum = momentum * np.float32(0.5) - np.float32(1)
         weight = weight + momentum
-    large = {float(value) for array in arrays.values() if array.size == 150_000 for value in np.unique(array)}
+    large = {float(value) for array in arrays if array.size == 150_000 for value in np.unique(array)}
     assert large == {float(weight), float(momentum)}
     return steps
+
+
+def state_in(folder):
+    """All numbers of the last complete step of an Orbax folder, each array as a row."""
+    from orbax.checkpoint import v1 as ocp
+
+    step = folder / str(age_of(folder))
+    found = ocp.load_checkpointables(step, {"pytree": None, "model_config": None})
+    assert "Sequential" in found["model_config"]["config"]
+    return [np.asarray(each).reshape(-1) for each in keras.tree.flatten(found["pytree"])]

@@ -94,7 +94,7 @@ def test_several_steps_per_execution_are_one_call():
 
 def test_seconds_pass_between_two_calls(monkeypatch):
     clock = iter(range(10_000))
-    monkeypatch.setattr("fitscope.remedy.every.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("fitscope.remedy.callbacks.every.time.perf_counter", lambda: next(clock))
     every = Notes()
     fitted(fitscope.Every(every, seconds=5), epochs=1)
     seen = [what[1] for what in of(every, "end")]

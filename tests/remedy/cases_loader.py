@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 import fitscope
-from fitscope.remedy.workers import Outcome
+from fitscope.remedy.loading.workers import Outcome
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as in a script: a worker must not import these tests
 
@@ -655,7 +655,7 @@ def test_no_process_outlives_an_unguarded_script_however_that_ends(tmp_path):
 
 def loads(pid):
     try:
-        return any("fitscope.remedy.worker" in word for word in psutil.Process(pid).cmdline())
+        return any("fitscope.remedy.loading.worker" in word for word in psutil.Process(pid).cmdline())
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
         return False
 

@@ -1,10 +1,12 @@
 """Materializing: identical elements on three backends, nothing random frozen, nothing stale, no kill that hurts."""
 
 import fcntl
+import functools
 import json
 import os
 import pickle
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -17,10 +19,12 @@ import pytest
 import tensorflow as tf
 import torch
 
-from fitscope.remedy.cuts import Cut, choose
-from fitscope.remedy.elements import Layout, StoreError
-from fitscope.remedy.materialize import materialize
-from fitscope.remedy.records import Store
+from fitscope.remedy.loading.choice import Chooser
+from fitscope.remedy.storing import sources
+from fitscope.remedy.storing.cuts import Cut, choose
+from fitscope.remedy.storing.elements import Layout, StoreError
+from fitscope.remedy.storing.materialize import materialize
+from fitscope.remedy.storing.records import Store
 
 X = np.random.default_rng(0).random((150, 6, 6)).astype("float32")
 Y = np.arange(150)
@@ -516,7 +520,7 @@ def test_the_cut_is_where_an_element_is_had_soonest():
 def test_the_command_makes_a_store_that_the_script_opens(tmp_path):
     script = tmp_path / "prepare.py"
     script.write_text(
-        "import fitscope.remedy.materialize as m\n"
+        "import fitscope.remedy.storing.materialize as m\n"
         "class Data:\n"
         "    def __len__(self): return 7\n"
         "    def __getitem__(self, i): return i * 2\n"
@@ -548,10 +552,76 @@ def test_the_command_makes_a_store_that_the_script_opens(tmp_path):
         assert "Traceback" not in failed.stderr
 
 
+BUSY = """
+import os, numpy as np, fitscope
+class Busy:
+    def __len__(self):
+        return 120
+    def __getitem__(self, i):
+        if i == int(os.environ.get("BREAKS", -1)):
+            raise LookupError("no such picture")
+        total = sum(number * i % 7 for number in range(60_000))
+        return np.full(3, total, np.int64), os.getpid() * 0
+store = fitscope.materialize(Busy(), "store")
+assert [int(x[0]) for x, _ in store] == [sum(number * i % 7 for number in range(60_000)) for i in range(120)]
+"""
+
+
+@without_backend
+def test_an_item_that_fails_is_named_and_the_rest_goes_on_when_it_does_not(tmp_path):
+    (tmp_path / "busy.py").write_text(BUSY)
+    run = functools.partial(subprocess.run, [sys.executable, "busy.py"], cwd=tmp_path, capture_output=True, text=True)
+    failed = run(env={**os.environ, "BREAKS": "114"})
+    assert "LookupError: no such picture" in failed.stderr
+    assert re.search(r"fitscope.materialize: raised by (item 114|one of the items \d+ to \d+)", failed.stderr)
+    done = run()
+    assert done.returncode == 0, done.stderr
+
+
+class Where:
+    """Says which process made an item."""
+
+    def __len__(self):
+        return 60
+
+    def __getitem__(self, index):
+        time.sleep(0.005)
+        return np.array([index, os.getpid()])
+
+
+@without_backend
+def test_items_that_processes_make_come_in_order(tmp_path, monkeypatch):
+    def with_processes(crew, workers, **_):
+        chooser = Chooser(crew, 2, processes=True)
+        while crew.starting:
+            time.sleep(0.01)
+        return chooser
+
+    monkeypatch.setattr(sources, "Chooser", with_processes)
+    monkeypatch.setattr(sources, "RUN_SECONDS", 0.0)
+    store = materialize(Where(), tmp_path / "store", deterministic=True)
+    assert [item[0] for item in store] == list(range(60))
+    assert {item[1] for item in store} - {os.getpid()}
+
+
+@without_backend
+def test_an_item_that_other_processes_make_otherwise_is_made_here(tmp_path):
+    """Whatever is chosen, the store holds what this process gives."""
+    store = materialize(Where(), tmp_path / "store", deterministic=True)
+    assert [tuple(item) for item in store] == [(index, os.getpid()) for index in range(60)]
+
+
+@without_backend
+def test_runs_of_items_cover_all_of_them_once():
+    runs = sources.Runs(list("abcdefghij"), range(2, 10), size=3)
+    assert [runs.batch(index) for index in range(len(runs))] == [["c", "d", "e"], ["f", "g", "h"], ["i", "j"]]
+    assert (runs.named(0), runs.named(2)) == ("one of the items 2 to 4", "one of the items 8 to 9")
+
+
 KILLED = """
 import sys, time
 import numpy as np
-from fitscope.remedy import materialize as module
+from fitscope.remedy.storing import materialize as module
 module.CHUNK_BYTES = 6000
 class Slow:
     def __len__(self): return 200
@@ -572,7 +642,7 @@ def late(value):
 
 
 def test_a_pipeline_that_broke_off_goes_on_where_it_was(tmp_path, monkeypatch):
-    monkeypatch.setattr("fitscope.remedy.materialize.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("fitscope.remedy.storing.materialize.CHUNK_BYTES", 1000)
     numbers = tf.data.Dataset.range(200).skip(10).map(lambda i: i * 1)
     dataset = numbers.map(lambda i: tf.ensure_shape(tf.numpy_function(late, [i], tf.int64), (None,))).shuffle(
         9, seed=2
@@ -666,7 +736,8 @@ def test_two_processes_do_not_write_one_store(tmp_path):
 
 def test_nothing_is_imported_that_is_not_needed():
     program = (
-        "import sys; import fitscope.remedy.materialize; print({'keras', 'tensorflow', 'torch'} & set(sys.modules))"
+        "import sys; import fitscope.remedy.storing.materialize; "
+        "print({'keras', 'tensorflow', 'torch'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.stdout == "set()\n", done.stderr

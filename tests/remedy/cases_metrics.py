@@ -168,6 +168,37 @@ def test_the_area_is_that_of_scikit_learn_within_the_stated_bound(kind):
         assert bound < {"tied": 0.1, "all but one": 0.1, "tiny": 0.03}.get(kind, 0.01)
 
 
+@pytest.mark.parametrize("average", ["macro", "weighted", "micro", None])
+def test_the_areas_of_several_classes_are_those_of_scikit_learn(average):
+    rng = np.random.default_rng(4)
+    truth = rng.choice(4, 2048, p=[0.4, 0.3, 0.25, 0.05])
+    logits = (rng.normal(size=(2048, 4)) + 2 * np.eye(4)[truth]).astype("float32")
+    scores = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    weights = rng.uniform(0.1, 2, 2048).astype("float32")
+    for metric, given, weight in [
+        (AUC(average=average), scores, None),
+        (AUC(average=average), scores, weights),
+        (AUC(average=average, from_logits=True), logits, None),
+    ]:
+        fed(metric, truth, given, weight, batch=512)
+        exact = sk.roc_auc_score(truth, scores, multi_class="ovr", average=average, sample_weight=weight)
+        difference = np.abs(number(metric.result()) - exact)
+        assert np.shape(difference) == np.shape(exact)
+        assert (difference <= number(metric.uncertainty()) + 1e-6).all()
+        assert (difference < 5e-4).all()
+    # A class that never occurs has no area.
+    without = fed(AUC(average=average), np.minimum(truth, 2), scores, batch=512)
+    assert np.isnan(number(without.result())).any() == (average != "micro")
+
+
+def test_two_columns_that_sum_to_one_have_the_area_of_the_second():
+    rng = np.random.default_rng(5)
+    truth, scores = rng.integers(0, 2, 1000), rng.random(1000).astype("float32")
+    both = np.stack([1 - scores, scores], axis=1)
+    areas = [number(fed(AUC(), truth, given, batch=500).result()) for given in (scores, both)]
+    assert areas[0] == pytest.approx(areas[1], abs=1e-4)
+
+
 def test_more_bits_make_the_bound_narrower():
     rng = np.random.default_rng(0)
     truth, scores = rng.integers(0, 2, 3000), rng.random(3000).astype("float32")
@@ -228,6 +259,8 @@ def test_an_area_needs_both_classes():
         (AUC(), [0, 1], [-0.1, 0.5]),
         (AUC(), [0, 2], [0.1, 0.5]),
         (AUC(from_logits=True), [0, 1], [0.1, np.nan]),
+        (AUC(), [0, 1], [[1.5, -0.5], [0, 1]]),
+        (AUC(), [0, 2], [[1, 0], [0, 1]]),
     ],
 )
 def test_what_cannot_be_right_gives_no_number(metric, truth, scores):
@@ -237,7 +270,7 @@ def test_what_cannot_be_right_gives_no_number(metric, truth, scores):
     assert np.isnan(number(metric.result()))
     metric.reset_state()
     metric.update_state(truth, scores, np.zeros(2, "float32"))
-    good = ([0, 1], np.eye(3)[:2] if scores.ndim == 2 else [0.1, 0.9])
+    good = ([0, 1], np.eye(scores.shape[1])[:2] if scores.ndim == 2 else [0.1, 0.9])
     metric.update_state(np.array(good[0], "float32"), np.array(good[1], "float32"), np.ones(2, "float32"))
     assert number(metric.result()) == 1
 
@@ -249,8 +282,8 @@ def test_what_cannot_be_right_gives_no_number(metric, truth, scores):
         (F1Score(average="macro"), (4, 2), (4, 3), r"must be \(4,\) or \(4, 1\) or \(4, 3\)"),
         (F1Score(), (5,), (4, 1), r"must be \(4, 1\) or \(4,\)"),
         (F1Score(), (4, 2), (4, 1), r"labels of shape \(4, 2\)"),
-        (AUC(), (4,), (4, 2), "takes one column of scores, and y_pred has 2"),
-        (AUC(), (4,), (4, 3), "takes one column of scores, and y_pred has 3"),
+        (AUC(), (4, 2), (4, 3), r"must be \(4,\) or \(4, 1\) or \(4, 3\)"),
+        (fed(AUC(), np.zeros(4), np.zeros(4), batch=4), (4,), (4, 3), "has counted 1 columns so far"),
     ],
 )
 def test_wrong_shapes_are_refused_with_a_sentence(metric, truth, scores, sentence):
@@ -265,6 +298,8 @@ def test_wrong_arguments_are_refused_with_a_sentence():
         Recall(threshold=1.5)
     with pytest.raises(ValueError, match="`bits` is a number from 4 to 14"):
         AUC(bits=30)
+    with pytest.raises(ValueError, match="`average` is one of 'macro', 'micro', 'weighted', None, not 'binary'"):
+        AUC(average="binary")
     with pytest.raises(ValueError, match="has seen no example yet"):
         F1Score().result()
     metric = fed(ConfusionMatrix(), [0, 1], np.eye(2))
@@ -346,6 +381,7 @@ def test_a_monitor_knows_that_more_is_better():
         Recall(average=None),
         F1Score(from_logits=True),
         AUC(bits=6, from_logits=True),
+        AUC(average="weighted"),
         ConfusionMatrix(threshold=0.1),
     ],
     ids=lambda metric: metric.name,

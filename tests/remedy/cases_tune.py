@@ -10,11 +10,11 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 import keras
 
-from fitscope.remedy import rewrite
-from fitscope.remedy.elementwise import batched
-from fitscope.remedy.nature import nature
-from fitscope.remedy.pipeline import KEPT, build, read, stages
-from fitscope.remedy.tune import Tuning, tune
+from fitscope.remedy.tuning import rewrite
+from fitscope.remedy.tuning.elementwise import batched
+from fitscope.remedy.tuning.nature import nature
+from fitscope.remedy.tuning.pipeline import KEPT, build, read, stages
+from fitscope.remedy.tuning.tune import Tuning, tune
 
 BACKEND = keras.backend.backend()
 pure_tf = pytest.mark.skipif(BACKEND != "tensorflow", reason="tf.data is the same on every backend")
@@ -439,6 +439,29 @@ def test_a_generator_is_not_read():
 
 
 @pure_tf
+def test_behind_a_generator_random_maps_run_in_parallel_and_python_ones_as_before():
+    read_from = []
+
+    def numbers():
+        read_from.append(1)
+        yield from range(50)
+
+    source = Data.from_generator(numbers, output_signature=tf.TensorSpec((), tf.float32))
+    shaken = source.map(lambda number: number + tf.random.uniform([]))
+    called = source.map(lambda number: tf.ensure_shape(tf.numpy_function(lambda n: n, [number], tf.float32), []))
+    tuned = tune(shaken.batch(5), verbose=False)
+    assert tune(called, verbose=False) is called
+    assert read_from == []
+    assert any("in parallel, order kept" in change for change in tuned.tuning.changes)
+    assert "not measured" in str(tuned.tuning)
+    assert [int(number) for batch in tuned for number in batch] == list(range(50))
+    assert read_from == [1]
+    plain = tf.data.Options()
+    plain.experimental_optimization.inject_prefetch = False
+    assert tune(called.with_options(plain), verbose=False).tuning.changes == ("prefetch: added at the end",)
+
+
+@pure_tf
 def test_a_cache_on_disk_is_not_written(tmp_path):
     dataset = Data.range(30).map(scale).cache(str(tmp_path / "cache")).batch(3)
     assert tune(dataset, verbose=False) is dataset
@@ -487,6 +510,7 @@ def test_wrong_arguments_are_refused_in_a_sentence():
         tune(np.zeros(3))
     with pytest.raises(ValueError, match="memory is a number of bytes"):
         tune(Data.range(3), memory=-1)
+    assert "it is empty" in str(tune(Data.range(0).map(scale), verbose=False).tuning)
     with pytest.raises(ValueError, match="seconds is a positive number"):
         tune(Data.range(3), seconds=0)
     with pytest.raises(ValueError, match=r"inside a tf\.function"):

@@ -197,6 +197,22 @@ def input_case(make, **compile_with):
 
 
 @case
+def grain_sleeps():
+    import grain
+
+    def make(work):
+        def prepare(index):
+            work()
+            return INPUT[index * BATCH : (index + 1) * BATCH], TARGET[index * BATCH : (index + 1) * BATCH]
+
+        # One thread that reads nothing ahead: what it sleeps is waited for.
+        read = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
+        return grain.MapDataset.range(STEPS).to_iter_dataset(read).map(prepare)
+
+    return {"input": input_case(make)(lambda: time.sleep(0.008)), "function": "prepare", "each": 0.008}
+
+
+@case
 def pydataset_sleeps():
     return {"input": input_case(Items)(lambda: time.sleep(0.02))}
 

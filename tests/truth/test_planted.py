@@ -87,6 +87,11 @@ def check(case, backend, name):
         for region in account["regions"]:
             total = sum(part["seconds"] for part in region["parts"])
             assert total == pytest.approx(region["wall_seconds"], rel=1e-3)
+            if region["epochs"]:
+                epochs = region["course"]["epochs"]
+                assert (epochs[0]["first"], epochs[-1]["last"]) == (1, region["epochs"])
+                assert sum(epoch["steps"] for epoch in epochs) == region["steps"]
+                assert sum(epoch["wall_seconds"] for epoch in epochs) <= 1.001 * region["wall_seconds"]
     if "part" in case:
         region = main_region(case["account"])
         assert region["call"] == case.get("call", region["call"])
@@ -97,8 +102,9 @@ def check(case, backend, name):
         assert close_enough(seen, case["planted"], region["wall_seconds"]), (seen, case["planted"])
         if "inner" in case:
             part = next(p for p in region["parts"] if [p["phase"], p["name"]] == case["part"])
-            assert part["inner"][0]["name"] == case["inner"]
-            assert part["inner"][0]["seconds"] >= 0.9 * case["planted"]
+            inner = {each["name"]: each["seconds"] for each in part["inner"]}
+            assert set(inner) <= {case["inner"], f"compiling for {case['inner']}"}, inner
+            assert sum(inner.values()) >= 0.9 * case["planted"]
     for phase, pair in (("data", case.get("input")), ("validation", case.get("validation"))):
         if pair:
             fast, slow, paused = (main_region(account) for account in pair)
@@ -109,6 +115,10 @@ def check(case, backend, name):
             room = max(0.05 * grown, 0.02 * slow["wall_seconds"])
             least = 0.75 * grown if name in HOLD_THE_INTERPRETER else grown - cold
             assert least - room <= seen <= grown + room, (seen, grown, cold, room)
+    if "function" in case:
+        slow = main_region(case["input"][1])
+        stage = next(stage for stage in slow["stages"] if case["function"] in stage["name"])
+        assert stage["seconds_per_batch"] >= case["each"]
     if "compiles" in case and backend != "torch":
         region = main_region(case["account"])
         assert [c for c in region["compiles"] if c["cause"] == case["compiles"]]

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -67,20 +68,37 @@ def check(case, rule, number):
     assert rule.name not in [each["name"] for each in fast]
 
 
+INSIDE = 0.5
+"""Of the gains of input and callback causes at least so many lie in the estimated interval. The goal is 0.9; on a
+quiet machine 10 of 14 did on JAX."""
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_the_gain_is_near_the_estimate(found, backend):
-    """One run of each is a rough measure on a busy machine: most gains lie in the interval, widened by a third."""
-    near = []
-    for rule in CATALOG:
-        for number, example in enumerate(rule.examples):
-            case = found(backend).get(f"{rule.name} {number}")
-            if case is None or not example.estimable:
-                continue
-            estimated = next(
-                (each["estimated"] for each in case["slow"]["findings"] if each["name"] == rule.name), None
-            )
-            gain = case["slow"]["seconds"] / case["fast"]["seconds"]
-            if estimated is not None:
-                near.append(estimated["low"] / 1.33 <= gain <= estimated["high"] * 1.33)
-                assert estimated["high"] <= 2 * estimated["low"]
-    assert sum(near) > 0.5 * len(near)
+def test_the_gain_lies_in_the_estimated_interval(found, tmp_path, backend):
+    """One run is a rough measure on a busy machine: what lies outside is run twice more, and the median counts."""
+    cases = [
+        (rule.name, f"{rule.name} {number}")
+        for rule in CATALOG
+        if rule.family in ("input", "callbacks")
+        for number, example in enumerate(rule.examples)
+        if backend in example.backends and example.estimable
+    ]
+    runs = [found(backend)]
+    for _ in range(2):
+        outside = [name for name, key in cases if not holds(name, key, runs)]
+        if len(outside) <= (1 - INSIDE) * len(cases):
+            break
+        runs.append(measured(backend, tmp_path, *outside))
+    inside = {key: holds(name, key, runs) for name, key in cases}
+    assert sum(inside.values()) >= INSIDE * len(inside), inside
+
+
+def holds(name, key, runs):
+    """Whether the estimated interval holds the gain, both the median of the runs that were made."""
+    made = [run[key] for run in runs if key in run]
+    estimates = [each["estimated"] for run in made for each in run["slow"]["findings"] if each["name"] == name]
+    if not estimates:
+        return False
+    assert all(each["high"] <= 2 * each["low"] for each in estimates), (key, estimates)
+    gain = median(run["slow"]["seconds"] / run["fast"]["seconds"] for run in made)
+    return median(each["low"] for each in estimates) <= gain <= median(each["high"] for each in estimates)

@@ -14,6 +14,7 @@ WITHOUT_EXAMPLE = {
     "invisible-accelerator",  # these need a GPU
     "idle-accelerator",
     "memory-pressure",  # would make the machine swap
+    "thread-oversubscription",  # its price depends on what else the kernel has to run at that instant
 }
 
 

@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from made import sink
+from made import sink, train
 
 from fitscope import cli, store
+from fitscope.cli.list_ import sparkline
 
 COMMAND = Path(sys.executable).with_name("fitscope")
 NOT_FOR_THE_COMMAND_LINE = {"keras", "tensorflow", "jax", "jaxlib", "torch", "numpy"}
@@ -83,6 +84,8 @@ def test_a_mistake_of_the_user_is_one_sentence_and_an_exit_code(folder, words, c
         (["run", "--for", "soon", "train.py"], "Invalid value for '--for': 'soon' is no duration"),
         (["run", "--for", "0s", "train.py"], "Invalid value for '--for': '0s' is no duration"),
         (["run", "-o", "train.py", "train.py"], "train.py exists and is not a run file"),
+        (["run", "--repeat", "3", "train.py"], "say where to keep the runs"),
+        (["run", "--repeat", "3", "-o", "train.py", "train.py"], "train.py is no folder"),
         (["run", "--", "no_such_program"], "no_such_program cannot be started: No such file or directory"),
         (["nosuch"], "No such command 'nosuch'"),
     ],
@@ -154,16 +157,98 @@ def test_a_reader_that_has_gone_away_gets_no_traceback(folder):
     assert done.stderr == b""
 
 
-def test_the_list_names_script_and_file_of_every_run_oldest_first(folder, answer):
-    for name, age in (("b", 20), ("a", 10)):
+def test_the_list_names_the_files_of_each_script_oldest_first(folder, answer):
+    for name, script, age in (("c", "b", 5), ("b", "b", 20), ("a", "a", 10)):
         path = folder / ".fitscope" / f"{name}.run"
-        sink(path, script=f"/project/{name}.py", started=0.0).close()
+        sink(path, script=f"/project/{script}.py", started=0.0).close()
         os.utime(path, (1000 - age, 1000 - age))
     (folder / ".fitscope" / "garbage.run").write_text("garbage")
     code, out, _ = answer("list")
-    rows = [line.split() for line in out.splitlines()]
+    rows = [line.split() for line in out.splitlines() if line]
     assert code == 0
-    assert [(row[2], row[-1]) for row in rows] == [("b.py", "b.run"), ("a.py", "a.run")]
+    assert [row[:3] if len(row) == 3 else row[-1] for row in rows] == [
+        ["b.py", "2", "runs"],
+        "b.run",
+        "c.run",
+        ["a.py", "1", "run"],
+        "a.run",
+    ]
+
+
+def test_the_time_per_step_over_time_is_drawn_where_a_script_has_several_runs(folder, answer, recording, clock):
+    for number, steps in enumerate((3, 4)):
+        path = folder / ".fitscope" / f"{number}.run"
+        file = sink(path, started=clock.now / 1e9)
+        recording.add_sink(file)
+        train(recording, clock, steps=steps)
+        recording.remove_sink(file)
+        os.utime(path, (number, number))
+    code, out, _ = answer("list")
+    assert code == 0
+    assert "train.py  2 runs  ▁▁  3.00 s to 3.00 s per step" in out
+    assert out.count("3.00 s/step") == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "drawn"), [([1, 1], "▁▁"), ([1, 1.05], "▁▂"), ([1, 1.25], "▁█"), ([4, 2, 1], "█▃▁"), ([0, 0], "▁▁")]
+)
+def test_a_sparkline_makes_no_mountain_of_noise(values, drawn):
+    assert sparkline(values) == drawn
+
+
+def test_old_runs_are_removed_by_script_and_files_that_were_named_are_not(folder, answer):
+    names = [f"train-20260101-00000{second}.run" for second in range(4)]
+    for age, name in enumerate([*names, "other-20260101-000000.run", "mine.run"]):
+        path = folder / ".fitscope" / name
+        sink(path).close()
+        os.utime(path, (age, age))
+    code, _, said = answer("list", "--keep", "2")
+    assert (code, said) == (0, "2 runs removed from .fitscope/.\n")
+    left = {path.name for path in (folder / ".fitscope").glob("*.run")}
+    assert left == {names[2], names[3], "other-20260101-000000.run", "mine.run"}
+
+
+def test_a_run_that_is_removed_takes_its_trace_with_it(folder):
+    kept = folder / ".fitscope"
+    kept.mkdir()
+    for second in (1, 2):
+        (kept / f"train-20261101-00000{second}.run").write_text("{}")
+        (kept / f"train-20261101-00000{second}.xplane.pb").touch()
+        os.utime(kept / f"train-20261101-00000{second}.run", (second, second))
+    assert store.prune(kept, 1) == 1
+    assert sorted(path.name for path in kept.iterdir()) == [
+        "train-20261101-000002.run",
+        "train-20261101-000002.xplane.pb",
+    ]
+
+
+def test_a_setting_keeps_the_newest_runs_after_each_run(folder, answer):
+    (folder / "train.py").write_text("")
+    (folder / "pyproject.toml").write_text("[tool.fitscope]\nkeep = 1\n")
+    sink(folder / ".fitscope" / "train-20200101-000000.run").close()
+    os.utime(folder / ".fitscope" / "train-20200101-000000.run", (1, 1))
+    assert answer("run", "-o", ".fitscope/mine.run", "train.py")[0] == 0
+    assert len(list((folder / ".fitscope").glob("*.run"))) == 2
+    assert answer("run", "train.py")[0] == 0
+    mine, ours = sorted(path.name for path in (folder / ".fitscope").glob("*.run"))
+    assert mine == "mine.run"
+    assert not ours.startswith("train-2020")
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ("keep = 0", "pyproject.toml: [tool.fitscope] keep is a number of runs"),
+        ("live = 3", "pyproject.toml: [tool.fitscope] live is true or false"),
+        ("keep = ", "pyproject.toml cannot be read"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_said_before_anything_runs(folder, answer, table, sentence):
+    (folder / "train.py").write_text("raise AssertionError('was run')\n")
+    (folder / "pyproject.toml").write_text(f"[tool.fitscope]\n{table}\n")
+    code, _, said = answer("run", "train.py")
+    assert code == 2
+    assert said.startswith(f"fitscope: {sentence}")
 
 
 def test_a_script_with_brackets_in_its_name_keeps_them_in_the_list(folder, answer):
@@ -230,6 +315,26 @@ def test_an_earlier_run_may_be_written_over(folder):
     assert done.returncode == 0
     assert store.read(folder / "a.run").script == "train.py"
     assert "ResourceWarning" not in done.stderr
+
+
+def test_repeated_runs_go_into_one_folder_and_are_numbered_on(folder, answer):
+    (folder / "train.py").write_text("")
+    for _ in range(2):
+        code, _, said = answer("run", "--repeat", "2", "-o", "before", "train.py")
+        assert code == 0
+    assert said.splitlines() == [
+        "fitscope: recorded before/3.run",
+        "fitscope: recorded before/4.run",
+        "next: fitscope compare before OTHER",
+    ]
+    assert [run.script for _, run in store.runs(folder / "before")] == ["train.py"] * 4
+
+
+def test_repeating_ends_with_the_first_run_that_fails(folder, answer):
+    (folder / "train.py").write_text("import sys\nsys.exit(3)\n")
+    code, _, _ = answer("run", "--repeat", "4", "-o", "before", "train.py")
+    assert code == 3
+    assert len(list((folder / "before").iterdir())) == 1
 
 
 def test_a_command_behind_dashes_is_run_as_it_is(folder):

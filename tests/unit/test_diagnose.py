@@ -5,7 +5,7 @@ from made import FOLDER, Tree
 
 from fitscope.account import account
 from fitscope.diagnose import diagnose
-from fitscope.model import Called, MachineSample, Stage, Where
+from fitscope.model import Called, MachineSample, Sampled, Stage, Where
 
 TRAIN = Where("train.py", 40)
 
@@ -133,3 +133,92 @@ def test_a_source_that_changed_since_is_not_read(tmp_path):
 def test_a_run_is_diagnosed_where_its_source_is_not_at_hand(cwd):
     report = training({("callback", "A.on_train_batch_end"): 5, ("step", "step"): 5}, cwd=cwd)
     assert names(report) == ["blocking-callback"]
+
+
+def test_a_hook_that_the_validation_calls_is_a_hook_and_no_fault_of_the_validation():
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    tree.add(root, "step", "step", 3, count=100)
+    inside = tree.add(root, "validation", "validation", 0)
+    tree.add(inside, "step", "step", 1, count=100)
+    tree.add(inside, "callback", "Bootstrap.on_test_batch_end", 6, count=100, where=Where("train.py", 12))
+    run = tree.run(called={root: Called(1, 100, 2, (0.1,) * 100)}, backend="tensorflow")
+    report = diagnose(run, account(run))
+    assert names(report) == ["blocking-callback"]
+    assert report.findings[0].where == Where("train.py", 12)
+    assert "of the validation" in report.findings[0].says
+
+
+def test_a_wait_inside_the_validation_is_promised_once():
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    tree.add(root, "step", "step", 2, count=100)
+    tree.add(root, "data", "PyDataset", 2, count=100)
+    inside = tree.add(root, "validation", "validation", 0)
+    tree.add(inside, "data", "PyDataset", 14, count=300)
+    tree.add(inside, "step", "step", 2, count=300)
+    stage = {root: (loader(0.02, seconds=0.1),)}
+    run = tree.run(called={root: Called(1, 100, 2, (0.04,) * 100)}, stages=stage, backend="tensorflow")
+    report = diagnose(run, account(run))
+    assert set(names(report)) == {"single-worker-loader", "dominant-validation"}
+    validation = next(finding for finding in report.findings if finding.name == "dominant-validation")
+    alone = 20 / (20 - 0.85 * 16)
+    assert validation.estimated.high < alone
+
+
+def test_what_grows_in_a_hook_is_promised_once():
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    durations = tuple(0.01 + 0.0001 * number for number in range(500))
+    tree.add(
+        root, "callback", "Remember.on_train_batch_end", sum(durations) - 2, count=500, where=Where("train.py", 9)
+    )
+    tree.add(root, "step", "step", 2, count=500)
+    run = tree.run(called={root: Called(1, 500, 1, durations)}, backend="tensorflow")
+    report = diagnose(run, account(run))
+    assert set(names(report)) == {"slowing-down", "blocking-callback"}
+    hook = next(finding for finding in report.findings if finding.name == "blocking-callback")
+    grows = next(finding for finding in report.findings if finding.name == "slowing-down")
+    assert grows.where == Where("train.py", 9)
+    saved = sum(1 - 1 / finding.estimated.low for finding in (hook, grows))
+    assert saved <= (sum(durations) - 2) / sum(durations)
+
+
+def generator(working):
+    python = Stage("rows (Python)", Where("load.py", 3), 0.09, 1, 1.0, None, working)
+    return [python, Stage("Generator", Where("train.py", 20), 0.09, 1, 1.0)]
+
+
+def test_a_generator_that_waits_is_no_python_that_computes():
+    report = training({("data", "tf.data"): 9, ("step", "step"): 1}, stages=generator(0.03))
+    assert names(report) == ["single-worker-loader"]
+    assert "interleave" in report.findings[0].remedy
+
+
+def test_a_generator_that_computes_is_python_in_the_pipeline():
+    report = training({("data", "tf.data"): 9, ("step", "step"): 1}, stages=generator(0.97))
+    assert names(report)[0] == "python-in-pipeline"
+
+
+def test_what_eight_read_at_once_is_not_called_slow_storage():
+    found = {}
+    for workers in (2, 8):
+        tree = Tree()
+        root = tree.region("fit", TRAIN)
+        tree.add(root, "data", "PyDataset", 9, count=100)
+        tree.add(root, "step", "step", 1, count=100)
+        sampled = (Sampled(-root, Where("load.py", 8), "read", 50, "network"),)
+        stages = {root: (loader(0.02, parallelism=workers, seconds=0.3),)}
+        called = {root: Called(1, 100, 2, (0.1,) * 100)}
+        run = tree.run(called=called, stages=stages, sampled=sampled, backend="jax")
+        found[workers] = names(diagnose(run, account(run)))
+    assert found[2] == ["slow-storage"]
+    assert "slow-storage" not in found[8]
+
+
+def test_a_loader_that_wants_a_processor_and_has_none_is_not_said_to_wait():
+    beside = MachineSample(1.0, (1.0, 1.0), 0.4, 10**9, 0.0, 0, 0)
+    parts = {("data", "PyDataset"): 9, ("step", "step"): 1}
+    assert names(training(parts, stages=[loader(0.3)])) == ["single-worker-loader"]
+    assert names(training(parts, stages=[loader(0.3)], samples=(beside,) * 5)) == ["python-in-pipeline"]
+    assert names(training(parts, stages=[loader(0.02)], samples=(beside,) * 5)) == ["single-worker-loader"]

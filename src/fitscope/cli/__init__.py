@@ -12,10 +12,14 @@ from fitscope.model import FitscopeError
 COMMANDS = {
     "run": "Record an unmodified script and say where its training time went.",
     "show": "Show a recorded run.",
+    "fix": "Show or make the edits that remove the causes found.",
     "lint": "Find causes that the source alone shows.",
     "explain": "Explain a cause: what it is, how it is seen, what to change.",
+    "compare": "Say what got slower or faster, noise taken into account.",
     "list": "List the recorded runs.",
     "materialize": "Run deterministic preprocessing once, to disk.",
+    "trace": "Read a device trace made here or elsewhere.",
+    "doctor": "Examine the machine: what it has, what the backends see, what they reach.",
     "demo": "Record a bundled slow example.",
 }
 

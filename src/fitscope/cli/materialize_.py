@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from fitscope.model import FitscopeError
 @click.option("-o", "--output", "folder", required=True, type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--deterministic", is_flag=True, help="Vouch for Python code whose results never differ.")
 @click.option("--input", "inputs", multiple=True, type=click.Path(exists=True), help="A file or folder that is read.")
-@click.option("--workers", type=click.IntRange(min=1), help="Threads that make elements.")
+@click.option("--workers", type=click.IntRange(min=1), help="Threads or processes that make elements.")
 @click.option("--overwrite", is_flag=True, help="Make a store again that was made by other code.")
 def command(
     function: str, folder: Path, deterministic: bool, inputs: tuple[str, ...], workers: int | None, overwrite: bool
@@ -36,10 +37,10 @@ def command(
     when the code or its inputs have changed since. Called again after an interruption, the command goes on where it
     was.
     """
-    dataset = _dataset(function)
-    from fitscope.remedy.materialize import materialize
+    from fitscope.remedy.storing.materialize import materialize
 
     try:
+        dataset = _dataset(function)
         store = materialize(
             dataset,
             folder,
@@ -51,8 +52,21 @@ def command(
     except OSError as error:
         ours = error.filename is None and error.strerror is not None
         raise FitscopeError(error.strerror if ours else str(error)) from error
+    except FitscopeError:
+        raise
+    except Exception as error:
+        raise FitscopeError(_failure(error, Path(function.rpartition(":")[0]))) from error
     click.echo(store.why, err=True)
     click.echo(f"{words.count(len(store), 'element')}, {words.size(store.nbytes)} in {folder}")
+
+
+def _failure(error: Exception, script: Path) -> str:
+    """What went wrong in the user's code, and where."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}: {error.msg}."
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if Path(each.filename).name == script.name]
+    place = f"{script}, line {frames[-1].lineno}, in {frames[-1].name}: " if frames else ""
+    return f"{place}{type(error).__name__}: {error}"
 
 
 def _dataset(function: str) -> Any:

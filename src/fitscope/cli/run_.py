@@ -12,8 +12,10 @@ import click
 from fitscope import store
 from fitscope.account import account
 from fitscope.diagnose import diagnose
+from fitscope.live import Line, possible
 from fitscope.model import FitscopeError
 from fitscope.report.to_terminal import console, to_terminal
+from fitscope.settings import settings
 from fitscope.supervise import Finished, pass_on, supervise
 
 
@@ -38,6 +40,11 @@ class Duration(click.ParamType[float]):
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to keep the run.")
 @click.option("--for", "seconds", type=Duration(), metavar="60s", help="End the script after this much training.")
+@click.option(
+    "--repeat", type=click.IntRange(min=2), metavar="N", help="Run it N times, into the folder -o, to compare."
+)
+@click.option("--live", is_flag=True, help="Show in one line where the time goes, while the script runs.")
+@click.option("--trace", is_flag=True, help="Capture a short window with the backend's own profiler.")
 @click.option("-m", "module", metavar="MODULE", help="Run a module, as python -m does.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
@@ -45,6 +52,9 @@ def command(
     ctx: click.Context,
     output: Path | None,
     seconds: float | None,
+    repeat: int | None,
+    live: bool,
+    trace: bool,
     module: str | None,
     command_line: tuple[str, ...],
 ) -> None:
@@ -55,14 +65,37 @@ def command(
     fitscope run -m package.train --epochs 3
     fitscope run -- python train.py --epochs 3
 
-    The report goes to stderr; stdout, exit code and signals stay the script's own.
+    The report goes to stderr; stdout, exit code and signals stay the script's own. With --live, or `live = true` in
+    [tool.fitscope] of pyproject.toml, the last row of the terminal shows where the last seconds went.
     """
     words = python_command(module, list(command_line), foreign=_after_dashes(ctx))
     scripts = [word for word in command_line if word.endswith(".py")] or [*command_line, "run"]
     path = output or store.new_path(module or Path(scripts[0]).stem)
-    finished = supervise(words, path, seconds=seconds)
+    wanted = settings(Path.cwd())
+    if repeat is not None:
+        pass_on(_repeat(words, output, repeat, seconds))
+    line = Line(sys.stderr.fileno()) if (live or wanted.live) and possible(sys.stderr.fileno()) else None
+    finished = supervise(words, path, seconds=seconds, line=line, trace=trace)
     show_finished(finished)
+    if wanted.keep is not None and output is None:
+        store.prune(path.parent, wanted.keep)
     pass_on(finished)
+
+
+def _repeat(words: list[str], folder: Path | None, times: int, seconds: float | None) -> Finished:
+    """Records a command several times; the first that fails is the last."""
+    if folder is None:
+        raise FitscopeError("say where to keep the runs: fitscope run --repeat 5 -o before train.py")
+    if folder.exists() and not folder.is_dir():
+        raise FitscopeError(f"{folder} is no folder: choose another name for the runs.")
+    first = 1 + len(list(folder.glob("*.run")))
+    for number in range(first, first + times):
+        finished = supervise(words, folder / f"{number}.run", seconds=seconds)
+        click.echo(f"fitscope: recorded {finished.path}", err=True)
+        if finished.exit_code:
+            break
+    click.echo(f"next: fitscope compare {folder} OTHER", err=True)
+    return finished
 
 
 def show_finished(finished: Finished) -> None:
@@ -113,7 +146,7 @@ def _after_dashes(ctx: click.Context) -> bool:
     for word in options_only:
         if skip:
             skip = False
-        elif word in ("-o", "--output", "--for"):
+        elif word in ("-o", "--output", "--for", "--repeat"):
             skip = True
         elif not word.startswith("-"):
             return False

@@ -121,7 +121,7 @@ def forces_sync(callbacks: list[Any], mode: str) -> list[str]:
 
 def hold_remedies(seams: Seams) -> None:
     """`Every` waits for the logs of the batches it lets through: that is the device's time, not a callback's."""
-    every = sys.modules["fitscope.remedy.every"].Every
+    every = sys.modules["fitscope.remedy.callbacks.every"].Every
 
     def waiting(ledger: Ledger, every: Any, args: Any, kwargs: Any) -> Any:
         if not isinstance(ledger.call, Call):
@@ -210,7 +210,9 @@ def _after(hook: str) -> Any:
         if hook == "on_epoch_end" and call.region is not None:
             call.region.epochs += 1
         call.begun = True
-        ledger.enter(call.stations.close if closing else call.stations.start)
+        now = ledger.enter(call.stations.close if closing else call.stations.start)
+        if hook == "on_epoch_end" and call.region is not None:
+            call.region.mark(now, ledger.spent)
         if closing and call.close is not None:
             call.close()
 

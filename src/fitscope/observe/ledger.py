@@ -78,11 +78,14 @@ class Ledger:
         "hook",
         "ident",
         "last_batch",
+        "last_update",
         "loop",
         "node",
         "outside",
         "since",
         "spent",
+        "traces",
+        "traces_update",
         "tree",
     )
 
@@ -101,6 +104,11 @@ class Ledger:
         self.loop: Any = None
         """The loop written by hand that is open (loops.Loop), or None."""
         self.last_batch: tuple[int, int, int] | None = None
+        self.last_update: tuple[int, int, int] | None = None
+        self.traces = 0
+        """How many functions are being traced outside of all trainings, one in the other."""
+        self.traces_update = False
+        """Whether they update weights."""
         self.gc_spans: list[tuple[int, int]] = []
 
     def enter(self, node: int) -> int:

@@ -44,7 +44,7 @@ class Function:
         """Whether tf.data itself calls it, to make the next element."""
         return self.workers == 0
 
-    def ran(self, nanoseconds: int, worked: int) -> None:
+    def ran(self, nanoseconds: int, worked: int, elements: int = 1, parallelism: int | None = None) -> None:
         """It made something in that time, and held a processor for a part of it."""
         root = training_root() if self.shown else None
         if root is None:
@@ -52,9 +52,9 @@ class Function:
         file, line = self.where or (None, None)
         row = recorder.stages.row(root, self.name, file, line)
         row[0] += nanoseconds
-        row[1] += 1
+        row[1] += elements
         row[2] += 0 if self.fetches else 1  # one element, of which a batch may need many
-        row[3] += max(1, self.workers)
+        row[3] += parallelism or max(1, self.workers)
         row[5] += 1
         row[6] += worked
 

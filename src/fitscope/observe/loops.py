@@ -10,9 +10,12 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
+from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
+from fitscope.observe import settings
+from fitscope.observe.backends import Backend
 from fitscope.observe.calls import Call, Stations
 from fitscope.observe.ledger import Ledger, Place, clock
 from fitscope.observe.recorder import Region, recorder
@@ -23,6 +26,8 @@ BODY = "your code in the loop"
 _stations: dict[int, Stations] = {}
 _watching: list[Any] = []
 _training: set[int] = set()
+_device: Callable[[], str] = str
+"""What the backend computes on."""
 
 
 class Loop:
@@ -224,15 +229,15 @@ def _watch_models() -> None:
     original = layer.__call__
 
     def seen(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _mark(args)
+        _mark(self, args)
         return original(self, *args, **kwargs)
 
     layer.__call__ = seen
     _watching.append((layer, original, seen))
 
 
-def _mark(args: tuple[Any, ...]) -> None:
-    """A layer is called: if that happens in an open loop, on real data, the loop trains."""
+def _mark(layer: Any, args: tuple[Any, ...]) -> None:
+    """A layer, first of all the model, is called: if that happens in an open loop, on real data, the loop trains."""
     ledger = recorder.ledgers.get(get_ident())
     loop: Any = ledger.loop if ledger is not None else None
     if ledger is None or loop is None or ledger.call is not None:
@@ -241,12 +246,13 @@ def _mark(args: tuple[Any, ...]) -> None:
         return
     loop.trains = True
     _training.add(loop.root)
-    eager = not any(_is_traced(arg) for arg in args)
+    eager = not any(is_traced(arg) for arg in args)
     recorder.fact("loop-trains", lasting=True, root=loop.root, eager=eager)
+    settings.note(loop.root, layer, _device())
     _stop_watching()
 
 
-def _is_traced(value: Any) -> bool:
+def is_traced(value: Any) -> bool:
     """Whether a layer gets a placeholder: its call is being compiled, not run."""
     kind = type(value).__name__
     return kind in ("SymbolicTensor", "DynamicJaxprTracer") or "FakeTensor" in kind
@@ -259,6 +265,8 @@ def _stop_watching() -> None:
             layer.__call__ = original
 
 
-def hold(seams: Seams) -> None:
+def hold(seams: Seams, backend: Backend) -> None:
     """Nothing of the loops' own stays behind when the seams are released."""
+    global _device
+    _device = backend.device
     seams.on_release(_stop_watching)

@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import Any
 
-from fitscope.observe import backends, callbacks, loaders, loops, tfdata, training
+from fitscope.observe import backends, callbacks, capture, grain_input, loaders, loops, tfdata, training, updates
 from fitscope.observe.imports import Finder
 from fitscope.observe.recorder import recorder
 from fitscope.observe.sampler import Sampler
@@ -38,7 +38,9 @@ class Observer:
                 self._forks = True
                 os.register_at_fork(after_in_child=self._in_child)
             actions = {"keras": self._keras, "tensorflow": self._tensorflow, "torch": self._torch}
-            self._finder = Finder({**actions, "fitscope.remedy.every": self._remedies})
+            self._finder = Finder(
+                {**actions, "grain": self._grain, "fitscope.remedy.callbacks.every": self._remedies}
+            )
             self._finder.watch()
             self._sampler = Sampler(recorder)
             recorder.on_first_region.append(self._sampler.start)
@@ -91,7 +93,9 @@ class Observer:
         backend.hold(self.seams)
         training.hold(self.seams, backend)
         loaders.hold(self.seams)
-        loops.hold(self.seams)
+        loops.hold(self.seams, backend)
+        updates.hold(self.seams)
+        capture.hold(self.seams, backend)
 
     def _tensorflow(self) -> None:
         try:
@@ -104,6 +108,13 @@ class Observer:
             loaders.hold_torch(self.seams)
         except Exception as error:
             recorder.fail(error)
+
+    def _grain(self) -> None:
+        try:
+            grain_input.hold(self.seams)
+        except (ImportError, AttributeError, KeyError) as error:
+            # Grain's inside is not promised to stay as it is; the wait for its batches is seen all the same.
+            recorder.fact("grain-unknown", lasting=True, says=f"{type(error).__name__}: {error}")
 
     def _remedies(self) -> None:
         try:

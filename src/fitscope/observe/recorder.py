@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from fitscope.observe.ledger import NOWHERE, Ledger, Place, Tree, clock
 from fitscope.observe.runfile import Sink
@@ -18,6 +18,17 @@ from fitscope.observe.runfile import Sink
 MOST_FACTS = 1000
 MOST_LINES = 5000
 """How many distinct source lines the sampler may remember."""
+MOST_MARKS = 500
+"""Epochs of one place whose end is marked; past them every tenth, past ten times as many every hundredth …"""
+
+
+class Mark(NamedTuple):
+    """The end of an epoch: what the region had counted, and what every node of the process owned by then."""
+
+    instant: int
+    epochs: int
+    steps: int
+    spent: list[int]
 
 
 class Table:
@@ -49,24 +60,46 @@ class Table:
 class Region:
     """How often one place in the code trained, and how long its steps took."""
 
-    __slots__ = ("calls", "durations", "epochs", "steps")
+    __slots__ = ("calls", "durations", "epochs", "marks", "steps")
 
     def __init__(self) -> None:
         self.calls = 0
         self.steps = 0
         self.epochs = 0
         self.durations: list[int] = []
+        self.marks: list[Mark] = []
 
     def step(self, nanoseconds: int) -> None:
         """One more step."""
         self.steps += 1
         self.durations.append(nanoseconds)
 
+    def mark(self, now: int, spent: list[int]) -> None:
+        """An epoch has ended. A copy of a few hundred integers: once per epoch, and ever more rarely."""
+        apart = 1
+        while self.epochs > MOST_MARKS * apart:
+            apart *= 10
+        if self.epochs % apart == 0:
+            self.marks.append(Mark(now, self.epochs, self.steps, spent.copy()))
+
     def take_durations(self) -> list[int]:
         """The durations since the last time, in nanoseconds per step."""
         taken = self.durations
         self.durations = []
         return taken
+
+    def take_marks(self) -> list[Mark]:
+        """The ends of epochs since the last time."""
+        taken = self.marks
+        self.marks = []
+        return taken
+
+
+class Fresh(NamedTuple):
+    """What is new since the last flush, by region: durations of steps in nanoseconds, and ends of epochs."""
+
+    durations: dict[int, list[int]]
+    marks: dict[int, list[Mark]]
 
 
 class Loading:
@@ -212,9 +245,13 @@ class Recorder:
         self._flushing = threading.Lock()
         self.on_first_region.clear()
 
-    def _settle(self) -> dict[int, list[int]]:
-        """Step durations since the last flush, region by region; they go to the sinks that are open now."""
-        return {root: taken for root, region in list(self.regions.items()) if (taken := region.take_durations())}
+    def _settle(self) -> Fresh:
+        """Steps and ends of epochs since the last flush, by region; they go to the sinks that are open now."""
+        regions = list(self.regions.items())
+        return Fresh(
+            marks={root: ends for root, region in regions if (ends := region.take_marks())},
+            durations={root: taken for root, region in regions if (taken := region.take_durations())},
+        )
 
     def _write_on(self) -> None:
         began = time.monotonic()

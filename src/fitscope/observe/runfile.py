@@ -19,7 +19,7 @@ from fitscope.model import SCHEMA
 from fitscope.observe.ledger import clock
 
 if TYPE_CHECKING:
-    from fitscope.observe.recorder import Recorder
+    from fitscope.observe.recorder import Fresh, Mark, Recorder
 
 MOST_STEPS = 4_000_000
 """Past this many steps only every so-many-th step duration is kept: the file stays below 20 MB."""
@@ -45,6 +45,7 @@ class Sink:
         self._lasting: list[dict[str, Any]] = []
         self._facts = 0
         self._steps: dict[int, int] = {}
+        self._marked: dict[int, dict[str, int]] = {}
         self._file = -1
         self._whole = whole
         self._open(os.O_EXCL if whole else os.O_TRUNC)
@@ -56,20 +57,21 @@ class Sink:
         self._lasting = [] if self._whole else list(recorder.lasting.values())
         self._forget()
 
-    def write(self, recorder: Recorder, durations: dict[int, list[int]]) -> None:
+    def write(self, recorder: Recorder, fresh: Fresh) -> None:
         """Appends definitions of new ids, facts, and the rows that changed; all of it anew in a spare file."""
         path = self.path
-        self._write(recorder, durations)
+        self._write(recorder, fresh)
         if self.path != path:
             self._forget()
-            self._write(recorder, durations)
+            self._write(recorder, fresh)
 
     def _forget(self) -> None:
         """Nothing has been written yet: everything is, the next time."""
         self._last = {table: [list(row) for row in rows] for table, rows in self._base.items()}
         self._facts = 0
+        self._marked = {}
 
-    def _write(self, recorder: Recorder, durations: dict[int, list[int]]) -> None:
+    def _write(self, recorder: Recorder, fresh: Fresh) -> None:
         definitions: list[dict[str, Any]] = []
         tick: dict[str, Any] = {}
         now = _rows(recorder)
@@ -92,7 +94,7 @@ class Sink:
                 last[index] = list(row)
             if changed:
                 tick[table] = changed
-        steps = {str(root): self._pack(root, taken) for root, taken in durations.items()}
+        steps = {str(root): self._pack(root, taken) for root, taken in fresh.durations.items()}
         if steps:
             tick["steps"] = {root: packed for root, packed in steps.items() if packed}
         for definition in definitions:
@@ -101,12 +103,43 @@ class Sink:
         for fact in facts[self._facts :]:
             self.line(fact)
         self._facts = len(facts)
+        for root, marks in fresh.marks.items():
+            below = _below(recorder, root)
+            for mark in marks:
+                self._mark(root, mark, below)
         if tick:
             self.line({"t": self.age(), **tick})
 
+    def _mark(self, root: int, mark: Mark, below: list[int]) -> None:
+        """The end of an epoch, with the nodes of its region that own more than at the mark before."""
+        nodes, regions = self._base.get("node", []), self._base.get("region", [])
+        _, steps, epochs = regions[root] if root < len(regions) else (0, 0, 0)
+        if mark.epochs <= epochs:
+            return  # it ended before this sink was opened
+        spent = {
+            str(node): mark.spent[node] - (nodes[node][0] if node < len(nodes) else 0)
+            for node in below
+            if node < len(mark.spent)
+        }
+        known = self._marked.setdefault(root, {})
+        changed = {node: value for node, value in spent.items() if value != known.get(node, 0)}
+        known.update(changed)
+        self.line(
+            {
+                "epoch": mark.epochs - epochs,
+                "root": root,
+                "t": self._age(mark.instant),
+                "steps": mark.steps - steps,
+                "spent": changed,
+            }
+        )
+
     def age(self) -> float:
         """Seconds since the sink was opened."""
-        return round((clock() - self._began) / 1e9, 3)
+        return self._age(clock())
+
+    def _age(self, instant: int) -> float:
+        return round((instant - self._began) / 1e9, 3)
 
     def line(self, value: dict[str, Any]) -> None:
         """Appends one line; a disk that is full stops the recording there, never the training."""
@@ -212,6 +245,15 @@ def _keys(recorder: Recorder) -> dict[str, Any]:
         "unseparated": recorder.unseparated.keys.__getitem__,
         "own": recorder.own.keys.__getitem__,
     }
+
+
+def _below(recorder: Recorder, root: int) -> list[int]:
+    """The region's node and all below it; a node is always made after the one above it."""
+    found = {root}
+    for index, node in enumerate(recorder.tree.nodes):
+        if node.parent in found:
+            found.add(index)
+    return sorted(found)
 
 
 def _node_key(recorder: Recorder, index: int) -> list[Any]:

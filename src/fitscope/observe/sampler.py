@@ -17,9 +17,9 @@ from fitscope.observe import seams
 from fitscope.observe.recorder import Recorder
 from fitscope.observe.seams import is_user
 
-FIRST_SECONDS = 30.0
-FAST, SLOW = 0.04, 0.1
-"""Seconds between two looks, in the first half minute of training and after it."""
+FIRST_SECONDS = 20.0
+FAST, SLOW = 0.05, 0.1
+"""Seconds between two looks, at the beginning of a training and later."""
 
 _IDLE_FILES = {"threading.py", "queue.py", "selectors.py", "socketserver.py", "connection.py", "pool.py"}
 
@@ -79,7 +79,7 @@ class Sampler:
                 found = _user_line(stack_of(ident), within_training=True)
                 if found is not None and ledger.node == node:
                     self._recorder.lines.row(node, *found)[0] += 1
-            elif ident not in ledgers:
+            elif ident not in ledgers and not is_idle(ident):
                 found = _user_line(stack_of(ident), within_training=False)
                 if found is not None:
                     self._recorder.lines.row(-root, *found)[0] += 1
@@ -91,8 +91,6 @@ def _user_line(stack: list[tuple[CodeType, int]], *, within_training: bool) -> t
 
     With it goes what the line was doing in the libraries it called, as far as their names tell.
     """
-    if not within_training and stack and os.path.basename(stack[0][0].co_filename) in _IDLE_FILES:
-        return None
     doing = ""
     for code, line in stack:
         if is_user(code.co_filename):
@@ -110,14 +108,14 @@ def _user_line(stack: list[tuple[CodeType, int]], *, within_training: bool) -> t
 # which lets go of the interpreter) can meet a thread that ends, and both wait forever.
 
 
-def stack_of(ident: int) -> list[tuple[CodeType, int]]:
-    """The code and the line of every frame of a thread, innermost first; empty if it has ended."""
+def stack_of(ident: int, most: int | None = None) -> list[tuple[CodeType, int]]:
+    """The code and the line of every frame of a thread, innermost first (at most so many); empty if it has ended."""
     frames = map(itemgetter(ident), iter(sys._current_frames, None))
     walk = accumulate(chain(islice(frames, 1), repeat("f_back")), getattr)
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return list(map(_CODE_AND_LINE, takewhile(bool, walk)))
+        return list(islice(map(_CODE_AND_LINE, takewhile(bool, walk)), most))
     except KeyError:
         return []
     finally:
@@ -134,6 +132,12 @@ def threads() -> list[int]:
     finally:
         if collecting:
             gc.enable()
+
+
+def is_idle(ident: int) -> bool:
+    """Whether a thread waits for something to do, as most do: then its stack need not be walked."""
+    innermost = stack_of(ident, 1)
+    return bool(innermost) and os.path.basename(innermost[0][0].co_filename) in _IDLE_FILES
 
 
 _CODE_AND_LINE = attrgetter("f_code", "f_lineno")

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from typing import Any
 
+from fitscope import limits
 from fitscope.observe.recorder import recorder
 
 CALLBACK_SETTINGS = {
@@ -37,15 +38,28 @@ def note(root: int, model: Any, device: str, callbacks: Any = (), batch_size: in
         **found,
         batch_size=batch_size,
         device=device,
+        threads=_threads(),
         callbacks=_callbacks(callbacks),
     )
+
+
+def _threads() -> dict[str, Any]:
+    """How many threads the backend computes with, how many cores it may use, and which variables say so."""
+    keras: Any = sys.modules.get("keras")
+    name = keras.config.backend() if keras is not None else ""
+    found = limits.limits()
+    return {
+        **limits.backend_threads(name),
+        "cores": limits.may_use(found["usable_cores"], found["quota_cores"]),
+        "environment": limits.settings(limits.THREAD_VARIABLES + limits.DEVICE_VARIABLES),
+    }
 
 
 def history(root: int, model: Any) -> None:
     """Notes how the validation score went, epoch by epoch."""
     values = getattr(getattr(model, "history", None), "history", None) or {}
     scores = {name: _numbers(score) for name, score in values.items() if name.startswith("val_") or name == "loss"}
-    if scores and len(next(iter(scores.values()))) > 1:
+    if any(scores.values()):
         recorder.fact("history", root=root, scores=scores)
 
 

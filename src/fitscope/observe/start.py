@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fitscope.observe import calibrate
+from fitscope.observe import calibrate, capture, trial
 from fitscope.observe.observer import observer
 from fitscope.observe.recorder import recorder
 from fitscope.observe.runfile import Sink
@@ -21,6 +21,10 @@ RUN = "FITSCOPE_RUN"
 STARTED = "FITSCOPE_STARTED"
 PARENT = "FITSCOPE_PARENT"
 FOR = "FITSCOPE_FOR"
+TRACE = "FITSCOPE_TRACE"
+"""Environment: a device trace is asked for."""
+SEED = "FITSCOPE_SEED"
+"""Environment of an experiment: random numbers begin here in every run, and the weights are noted at the end."""
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _PACKAGES = ("keras", "tensorflow", "jax", "jaxlib", "torch", "numpy", "tf_keras", "grain")
@@ -41,8 +45,13 @@ class Process:
 
     def begin(self) -> None:
         """Watches for trainings; the file is made when the first one begins."""
+        if SEED in os.environ:
+            trial.begin(int(os.environ[SEED]))
         recorder.on_first_region.append(self._open)
         recorder.ticks.append(self._tick)
+        if os.environ.get(TRACE):
+            capture.arm(self.path)
+            recorder.ticks.append(capture.look)
         observer.watch()
         self._note_exceptions()
         atexit.register(self.finish)
@@ -64,10 +73,13 @@ class Process:
         if os.getpid() != self.pid:
             return
         note_legacy()
+        capture.finish()
         if self.sink is None and self.supervised:
             self._open()
         if self.sink is None:
             return
+        if SEED in os.environ:
+            trial.note_weights()
         recorder.flush()
         end: dict[str, Any] = {"t": self.sink.age(), "exiting": True, "pid": self.pid, "ended": self.ended}
         if self.exit_code is not None:

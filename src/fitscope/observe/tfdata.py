@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import re
@@ -98,6 +99,7 @@ def _hold_python_functions(seams: Seams) -> None:
     def inserting(self: Any, function: Any) -> Any:
         token = insert(self, function)
         inner = getattr(function, "_func", function)
+        inner = _generator_behind(inner) or inner
         where = place_of(inner)
         name = getattr(inner, "__name__", type(inner).__name__)
         user = where is not None and is_user(where.file)
@@ -116,6 +118,16 @@ def _hold_python_functions(seams: Seams) -> None:
 
     seams.replace(registry, "insert", inserting)
     seams.replace(registry, "__call__", calling)
+
+
+def _generator_behind(function: Any) -> Any:
+    """The generator function that `from_generator` was given, if this is TensorFlow's way to ask it for a row."""
+    if getattr(function, "__name__", "") != "generator_py_func":
+        return None
+    function = inspect.unwrap(function)
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
+    state = cells.get("generator_state")
+    return getattr(state.cell_contents, "_generator", None) if state is not None else None
 
 
 class _Inside:

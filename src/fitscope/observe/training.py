@@ -283,7 +283,7 @@ def _fetching(original: Any) -> Any:
         began = ledger.enter(stations.data)
         item = original(self)
         now = ledger.back(stations.loop)
-        if call.executions == 0 and call.region is not None:
+        if call.executions == 1 and call.region is not None:
             note_first(call.root, now - began)
         return item
 

@@ -15,17 +15,19 @@ def to_github(findings: Iterable[Finding]) -> str:
 def _annotation(finding: Finding) -> str:
     title = f"{finding.code} {finding.name}"
     if finding.where is None:
-        return f"::warning title={_property(title)}::{_data(finding.says)}"
+        return f"::warning title={value(title)}::{data(finding.says)}"
     file, _, cell = finding.where.file.partition(":cell ")
     # A notebook is shown to GitHub as the JSON that it is, where our line numbers mean nothing.
     line = 1 if cell else finding.where.line
     says = f"cell {cell}, line {finding.where.line}: {finding.says}" if cell else finding.says
-    return f"::warning file={_property(file)},line={line},title={_property(title)}::{_data(says)}"
+    return f"::warning file={value(file)},line={line},title={value(title)}::{data(says)}"
 
 
-def _data(text: str) -> str:
+def data(text: str) -> str:
+    """The message of a workflow command."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def value(text: str) -> str:
+    """The value of a property of a workflow command."""
+    return data(text).replace(":", "%3A").replace(",", "%2C")

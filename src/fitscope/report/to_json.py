@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from fitscope.model import SCHEMA, Finding, Line, Part, Region, Report, Stage, Where
+from fitscope.report.timeline import timeline_value
 
 
 def to_json(report: Report) -> str:
@@ -26,14 +27,18 @@ def report_value(report: Report) -> dict[str, Any]:
         "versions": run.versions,
         "machine": {**run.machine, "use": asdict(account.use) if account.use else {}},
         "started": run.started,
+        "git": run.git,
         "ended": run.ended,
         "exit_code": run.exit_code,
         "wall_seconds": run.wall_seconds,
+        "outside_seconds": account.outside_seconds,
         "overhead": {"seconds": account.overhead_seconds, "share": account.overhead_share},
         "notes": list(account.notes),
         "regions": [_region(region) for region in account.regions],
         "findings": [finding_value(finding) for finding in report.findings],
         "doubts": list(report.doubts),
+        "lines": [{**vars(cost), "where": _where(cost.where)} for cost in account.lines],
+        "trace": timeline_value(report.trace) if report.trace is not None else None,
     }
 
 
@@ -55,7 +60,10 @@ def _region(region: Region) -> dict[str, Any]:
             "p95": region.step_seconds.p95 if region.step_seconds else None,
         },
         "parts": [_part(part) for part in region.parts],
+        "phases": [{"phase": part.phase, "seconds": part.seconds, "share": part.share} for part in region.phases],
+        "course": asdict(region.course),
         "stages": [_stage(stage) for stage in region.stages],
+        "pipeline": [_stage(stage) for stage in region.pipeline],
         "compiles": [{**vars(item), "where": _where(item.where)} for item in region.compiles],
         "inside": [{**vars(item), "where": _where(item.where)} for item in region.inside],
         "first_waits": vars(region.first_waits),

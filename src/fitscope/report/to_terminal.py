@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console
@@ -13,10 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from fitscope import words
-from fitscope.model import Account, Finding, Line, Part, Region, Report, Run, Stage
+from fitscope.model import Account, Finding, Part, Region, Report, Run
+from fitscope.report import bars, phrases
+from fitscope.report.bars import WIDTH
+from fitscope.report.timeline import timeline_in_brief
 
-WIDTH = 80
-BAR = 14
 MOST_PARTS = 12
 SMALL = 0.005
 COLORS = {
@@ -34,14 +34,6 @@ COLORS = {
     "setup": "blue",
     "unexplained": "white",
 }
-ENDED = {
-    "completed": "",
-    "exception": "ended by an exception",
-    "exit": "ended by sys.exit",
-    "interrupted": "interrupted",
-    "terminated": "terminated",
-    "killed": "killed",
-}
 
 
 def console(stream: TextIO | None = None) -> Console:
@@ -54,6 +46,7 @@ def console(stream: TextIO | None = None) -> Console:
         no_color=plain,
         color_system=None if plain else "auto",
         highlight=False,
+        force_jupyter=False,
         soft_wrap=False,
     )
 
@@ -65,7 +58,7 @@ def to_terminal(report: Report, out: Console) -> None:
     for note in account.notes:
         out.print(Text(note, style="yellow"))
     if not account.regions:
-        out.print(_nothing(run, account))
+        out.print(Text(phrases.nothing(account)))
     shown = account.regions[:MOST_REGIONS]
     for region in shown:
         out.print()
@@ -80,6 +73,9 @@ def to_terminal(report: Report, out: Console) -> None:
             )
         )
     out.print()
+    if report.trace is not None:
+        timeline_in_brief(report.trace, out)
+        out.print()
     if account.regions:
         _findings(report, out)
         out.print()
@@ -90,48 +86,16 @@ MOST_REGIONS = 3
 
 
 def _headline(run: Run) -> Text:
-    script = Path(run.script).name if Path(run.script).is_absolute() else run.script
-    parts = [script or "script", words.seconds(run.wall_seconds)]
-    if run.backend:
-        parts.append(f"Keras {run.versions.get('keras', '3')} on {NAMES.get(run.backend, run.backend)}")
-    ended = ENDED.get(run.ended, run.ended)
-    if ended:
-        parts.append(f"{ended}, exit code {run.exit_code}" if run.exit_code is not None else ended)
-    return Text("fitscope  ", style="bold").append(Text("  ·  ".join(parts), style="not bold"))
-
-
-NAMES = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
-
-
-def _nothing(run: Run, account: Account) -> Text:
-    if account.notes:
-        return Text("No training was seen.")
-    return Text(
-        "No training was seen: the script called no fit, evaluate, predict or train_on_batch of a Keras 3 model, "
-        "and no loop over a dataset with a Keras model in it."
-    )
+    return Text("fitscope  ", style="bold").append(Text("  ·  ".join(phrases.headline(run)), style="not bold"))
 
 
 def _region(region: Region, out: Console, *, alone: bool) -> None:
     title = Text(f"{region.call}", style="bold")
     if region.where is not None:
         title.append(f"  {words.place(region.where)}", style="not bold")
-    facts = [words.seconds(region.wall_seconds)]
-    if region.calls > 1:
-        facts.append(words.count(region.calls, "call"))
-    if region.epochs:
-        facts.append(words.count(region.epochs, "epoch"))
-    facts.append(words.count(region.steps, "step"))
-    if region.step_seconds is not None:
-        median, p95 = words.seconds(region.step_seconds.median), words.seconds(region.step_seconds.p95)
-        facts.append(f"{median} per step (p95 {p95})")
     out.print(title)
-    out.print(Text("  " + ", ".join(facts)))
-    table = Table.grid(padding=(0, 1))
-    table.add_column(width=BAR)
-    table.add_column(justify="right", width=7)
-    table.add_column(justify="right", width=11, no_wrap=True)
-    table.add_column(no_wrap=True, overflow="ellipsis", width=WIDTH - BAR - 7 - 11 - 3)
+    out.print(Text("  " + ", ".join(phrases.facts(region))))
+    table = bars.table()
     rows = _rows(region)
     big = [part for part in rows if part.share >= SMALL or part.phase == "unexplained"][:MOST_PARTS]
     small = [part for part in rows if part not in big]
@@ -143,7 +107,7 @@ def _region(region: Region, out: Console, *, alone: bool) -> None:
         table.add_row("", words.share(share), words.seconds(seconds), f"{words.count(len(small), 'smaller part')}")
     table.add_row("", "100 %", words.seconds(region.wall_seconds), Text("in all", style="bold"))
     out.print(table)
-    for line in _remarks(region):
+    for line in phrases.remarks(region):
         out.print(Padding(Text(line), (0, 0, 0, 2)))
 
 
@@ -168,22 +132,15 @@ def _rows(region: Region) -> list[Part]:
 
 def _row(table: Table, part: Part) -> None:
     table.add_row(
-        Text(_bar(part.share), style=COLORS.get(part.phase, "")),
+        Text(bars.bar(part.share), style=COLORS.get(part.phase, "")),
         words.share(part.share),
         words.seconds(part.seconds),
-        Text(_label(part)),
+        Text(phrases.label(part)),
     )
     if part.share < 0.02:
         return
     for detail in _details(part)[:3]:
         table.add_row("", "", "", Text(f"  {detail}", style="dim"))
-
-
-def _label(part: Part) -> str:
-    name = "" if part.name in (part.phase, "") else part.name
-    if part.phase == "gc":
-        return f"gc, during: {name}"
-    return f"{part.phase}: {name}" if name else part.phase
 
 
 def _details(part: Part) -> list[str]:
@@ -194,63 +151,11 @@ def _details(part: Part) -> list[str]:
         if inner.share >= 0.01
     ]
     lines = [line for line in part.lines if line.share >= 0.2]
-    if lines and part.phase in USER_CODE:
-        found += [_line(line, part) for line in lines]
-    elif part.where is not None and part.phase in USER_CODE:
+    if lines and part.phase in phrases.USER_CODE:
+        found += [phrases.line_of_code(line, part) for line in lines]
+    elif part.where is not None and part.phase in phrases.USER_CODE:
         found.append(words.place(part.where))
     return found
-
-
-def _bar(share: float) -> str:
-    """Eighths of a block, so that 1 % and 3 % look different."""
-    eighths = round(share * BAR * 8)
-    whole, rest = divmod(eighths, 8)
-    return "█" * whole + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
-
-
-def _line(line: Line, part: Part) -> str:
-    function = "" if part.name.endswith(line.function) else f" in {line.function}"
-    return f"≈{words.share(line.share)} at {words.place(line.where)}{function}"
-
-
-USER_CODE = ("callback", "checkpoint", "data", "step")
-
-
-def _remarks(region: Region) -> list[str]:
-    found = []
-    slowest = next((stage for stage in region.stages if stage.seconds_per_batch), None)
-    # Around a loading function of the user's, Keras makes a pipeline: the function is what the user knows.
-    yours = next((stage for stage in region.stages if stage.working is not None and stage.seconds_per_batch), None)
-    if slowest is not None and yours is not None and _busy(yours) >= 0.7 * _busy(slowest):
-        slowest = yours
-    waits = sum(part.share for part in region.parts if part.phase == "data")
-    if slowest is not None and waits >= 0.05:
-        found.append(_slowest(slowest))
-    for workers in region.workers:
-        found.append(f"Input by {workers}.")
-    again = [item for item in region.compiles if item.cause not in ("first", "variables created")]
-    if again:
-        item = max(again, key=lambda item: item.seconds)
-        times = words.count(sum(each.count for each in again), "time")
-        detail = f" ({item.detail})" if item.detail else ""
-        found.append(f"Compiled again {times}: {item.function}, {item.cause}{detail}.")
-    if region.forced_sync:
-        names = ", ".join(region.forced_sync)
-        verb = "makes" if len(region.forced_sync) == 1 else "make"
-        found.append(f"{names} {verb} Keras wait for every step (a batch-end hook without async_safe).")
-    found.extend(region.notes)
-    return found
-
-
-def _busy(stage: Stage) -> float:
-    return stage.seconds_per_batch or 0.0
-
-
-def _slowest(stage: Stage) -> str:
-    where = f" ({words.place(stage.where)})" if stage.where else ""
-    parallel = f", {stage.parallelism} at once" if stage.parallelism > 1 else ", one at a time"
-    seconds = words.seconds(stage.seconds_per_batch or 0.0)
-    return f"Slowest in the input: {stage.name}{where}, {seconds} of work per batch{parallel}."
 
 
 def _findings(report: Report, out: Console) -> None:
@@ -268,8 +173,8 @@ def _findings(report: Report, out: Console) -> None:
             grid.add_column(width=WIDTH - 10)
             grid.add_row(label, Text(text, style=style))
             out.print(grid)
-    if not report.findings and not report.doubts:
-        out.print(Text("Nothing found that is worth changing: no cause took 3 % of the training or more."))
+    if well := phrases.all_is_well(report):
+        out.print(Text(well))
     for doubt in report.doubts:
         out.print(Text(doubt, style="yellow"))
 
@@ -303,4 +208,4 @@ def _foot(run: Run, account: Account, out: Console) -> None:
         overhead = f"{words.seconds(account.overhead_seconds)} ({words.share(account.overhead_share)})"
         out.print(Text(f"fitscope's own cost: {overhead}, by its own clock", style="dim"))
     if run.path and account.regions:
-        out.print(Text(f"next: fitscope show {run.path} --json", style="dim"))
+        out.print(Text(f"next: fitscope show {run.path} --open", style="dim"))

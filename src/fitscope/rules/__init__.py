@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from fitscope.rules import callbacks, evaluation, execution, hardware, input, model
+from fitscope.rules import callbacks, compiling, evaluation, execution, hardware, input, loading, model, tfdata
 from fitscope.rules.rule import Rule
 
-CATALOG: tuple[Rule, ...] = (
+_ALL: tuple[Rule, ...] = (
     *input.RULES,
+    *tfdata.RULES,
+    *loading.RULES,
     *callbacks.RULES,
     *execution.RULES,
+    *compiling.RULES,
     *model.RULES,
     *evaluation.RULES,
     *hardware.RULES,
 )
+CATALOG: tuple[Rule, ...] = tuple(sorted(_ALL, key=lambda rule: rule.code))
 
 
 def find(name: str) -> Rule | None:

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from fitscope import words
-from fitscope.model import Evidence, Line, Part, Region, Where
-from fitscope.rules.case import Case, cold, counted, parts_of, seconds_of, share, took
-from fitscope.rules.rule import Cause, Example, Hit, Rule
+from fitscope.model import Part, Region, Where
+from fitscope.rules.case import Case, cold, counted, parts_of, seconds_of, share, shorter_end, took
+from fitscope.rules.hooks import (
+    BATCH_HOOK,
+    PREDICTS,
+    claims,
+    evidence_of,
+    hooks_of,
+    how_often,
+    is_tensorboard,
+    line_of,
+    predicting,
+    shares,
+    steady,
+    uses_network,
+    usual,
+    writes,
+)
+from fitscope.rules.rule import Cause, Hit, Rule, example
 from fitscope.source import BATCH_HOOKS, Script
 
-BATCH_HOOK = re.compile(r"\.on_(train_|test_|predict_)?batch_(begin|end)$")
-WRITES = re.compile(r"\b(print|write|writerow|writelines|savetxt|save|savez|dump|dumps|info|add_scalar|scalar)\s*\(")
-NETWORK = re.compile(r"\b(requests|urllib|http|httpx|socket|aiohttp|boto3)\b|urlopen")
 ONE_PASS = 0.15
 """A prediction per epoch that takes less than this share of the training is nobody's fault."""
-PREDICTS = ("predict", "evaluate", "predict_on_batch", "test_on_batch")
-
-START = """
-import time
-import keras, numpy as np
-
-x = np.random.default_rng(0).random((3200, 16)).astype("float32")
-y = x[:, :1].copy()
-model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dense(1)])
-model.compile("sgd", "mse")
-"""
-
 
 LONG = {
     "IPython.display.clear_output": "draws in the notebook",
@@ -66,8 +66,8 @@ class CallbackRule(Rule):
     def diagnose(self, case: Case) -> Iterable[Cause]:
         """Looks at every callback of every training."""
         for region in case.regions("fit", "evaluate", "predict"):
-            for part in parts_of(region, "callback"):
-                if case.matters(part.seconds):
+            for part in hooks_of(region):
+                if case.matters(steady(part)):
                     found = self.of_part(case, region, part)
                     if found is not None:
                         yield found
@@ -75,54 +75,6 @@ class CallbackRule(Rule):
     def of_part(self, case: Case, region: Region, part: Part) -> Cause | None:
         """What one hook of one callback shows of this cause."""
         raise NotImplementedError
-
-
-def claims(region: Region, *parts: Part) -> frozenset[str]:
-    """The parts of the account that a cause explains."""
-    return frozenset(f"{id(region)}:{part.phase}:{part.name}" for part in parts)
-
-
-def line_of(part: Part) -> Line | None:
-    """The line of the hook that most looks found, if it stands out."""
-    return part.lines[0] if part.lines and part.lines[0].share >= 0.3 else None
-
-
-def predicting(part: Part) -> float:
-    """Seconds of a hook that went to `predict`, `evaluate` and their kin."""
-    return sum(inner.seconds for inner in part.inner if inner.name in PREDICTS)
-
-
-def uses_network(case: Case, part: Part) -> bool:
-    """Whether a hook spends its time in network code."""
-    lines = [line for line in part.lines if line.share >= 0.3]
-    return any(line.doing == "network" or NETWORK.search(case.line(line.where)) for line in lines)
-
-
-def writes(case: Case, part: Part) -> bool:
-    """Whether a hook spends its time writing or printing."""
-    lines = [line for line in part.lines if line.share >= 0.3]
-    kinds = ("files", "logging", "summaries")
-    return any(line.doing in kinds or WRITES.search(case.line(line.where)) for line in lines)
-
-
-def is_tensorboard(part: Part) -> bool:
-    """Whether a part belongs to Keras' TensorBoard callback."""
-    return part.name.startswith("TensorBoard.")
-
-
-def _usual(case: Case, region: Region, part: Part) -> tuple[float, float]:
-    """What goes away with a hook: its time, and what the steps lose to the pause."""
-    slower = cold(region, part.seconds) if BATCH_HOOK.search(part.name) else 0.0
-    return case.saves(0.97 * part.seconds + slower)
-
-
-def _evidence(case: Case, part: Part) -> tuple[Evidence, ...]:
-    each = part.seconds / part.count if part.count else part.seconds
-    return (
-        share("of the training is spent in it", part.seconds / case.seconds),
-        counted("calls", part.count),
-        took("per call", each),
-    )
 
 
 class BlockingCallback(CallbackRule):
@@ -140,47 +92,29 @@ class BlockingCallback(CallbackRule):
 
     code = "FS201"
     name = "blocking-callback"
-    examples = (
-        Example(
-            slow=START
-            + """
-class Watch(keras.callbacks.Callback):
-    def on_train_batch_end(self, batch, logs=None):
-        time.sleep(0.01)
-
-model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Watch()])
-""",
-            fast=START
-            + """
-class Watch(keras.callbacks.Callback):
-    def on_epoch_end(self, epoch, logs=None):
-        time.sleep(0.01)
-
-model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Watch()])
-""",
-            line="time.sleep(0.01)",
-        ),
-    )
+    fixable = True
+    examples = (example("blocking-callback", line="time.sleep(0.01)"),)
 
     def of_part(self, case: Case, region: Region, part: Part) -> Cause | None:
         """A batch hook that is none of the narrower causes."""
         if not BATCH_HOOK.search(part.name) or part.name.startswith("CallbackList."):
             return None
-        if predicting(part) >= 0.5 * part.seconds or is_tensorboard(part):
+        if predicting(part) >= 0.5 * steady(part) or is_tensorboard(part):
             return None
         if uses_network(case, part) or writes(case, part):
             return None
         line = line_of(part)
         return Cause(
-            says=f"The training stands still while {part.name} works, after every batch.",
+            says=f"The training stands still while {part.name} works, {how_often(part)}.",
             where=line.where if line is not None else part.where,
-            evidence=_evidence(case, part),
-            saves=_usual(case, region, part),
+            evidence=evidence_of(case, part),
+            saves=usual(case, region, part),
             remedy=(
                 "Do it less often: fitscope.Every(callback, batches=10). If the training does not need its result, "
                 "do it beside the training: fitscope.Background(callback), with process=True for Python work."
             ),
             claims=claims(region, part),
+            shares=shares(region, part),
         )
 
     def lint(self, script: Script) -> Iterable[Hit]:
@@ -214,33 +148,14 @@ class PredictInCallback(CallbackRule):
     name = "predict-in-callback"
     fixable = True
     examples = (
-        Example(
-            slow=START
-            + """
-class Score(keras.callbacks.Callback):
-    def on_epoch_end(self, epoch, logs=None):
-        self.scores = [self.model.predict(row[None], verbose=0) for row in x[:12]]
-
-model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Score()])
-""",
-            fast=START
-            + """
-class Score(keras.callbacks.Callback):
-    def on_epoch_end(self, epoch, logs=None):
-        self.scores = self.model.predict_on_batch(x[:12])
-
-model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Score()])
-""",
-            line="self.scores = [self.model.predict(row[None]",
-            backends=("tensorflow",),
-        ),
+        example("predict-in-callback", line="self.scores = [self.model.predict(row[None]", backends=("tensorflow",)),
     )
 
     def of_part(self, case: Case, region: Region, part: Part) -> Cause | None:
         """A hook with a prediction inside."""
         spent = predicting(part)
         calls = [inner for inner in part.inner if inner.name in PREDICTS]
-        if not case.matters(spent) or spent < 0.4 * part.seconds:
+        if not case.matters(spent) or spent < 0.4 * steady(part):
             return None
         dearest = max(calls, key=lambda inner: inner.seconds)
         number = part.count or 1
@@ -253,12 +168,13 @@ model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Score()])
                 share(f"of the training is spent in {dearest.name} below it", spent / case.seconds),
                 counted("calls of the hook", number),
             ),
-            saves=case.saves(0.96 * spent),
+            saves=case.saves(0.96 * spent + (shorter_end(region, spent) if BATCH_HOOK.search(part.name) else 0.0)),
             remedy=(
                 "Predict all rows in one call, take predict_on_batch where it is called often, or let a metric in "
                 "compile(metrics=…) accumulate the number: see fitscope.metrics."
             ),
             claims=claims(region, part),
+            shares=shares(region, part),
         )
 
     def lint(self, script: Script) -> Iterable[Hit]:
@@ -302,28 +218,7 @@ class PerBatchLogging(CallbackRule):
     code = "FS203"
     name = "per-batch-logging"
     fixable = True
-    examples = (
-        Example(
-            slow=START
-            + """
-class Record(keras.callbacks.Callback):
-    def on_train_batch_end(self, batch, logs=None):
-        for part in range(15):
-            np.save("record.npy", x)
-
-model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Record()])
-""",
-            fast=START
-            + """
-class Record(keras.callbacks.Callback):
-    def on_epoch_end(self, epoch, logs=None):
-        np.save("record.npy", x)
-
-model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Record()])
-""",
-            line='np.save("record.npy", x)',
-        ),
-    )
+    examples = (example("per-batch-logging", line='np.save("record.npy", x)'),)
 
     def diagnose(self, case: Case) -> Iterable[Cause]:
         """Looks at Keras' TensorBoard as a whole, and at every batch hook."""
@@ -358,19 +253,20 @@ model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Record()])
         """A batch hook that writes."""
         if is_tensorboard(part) or not BATCH_HOOK.search(part.name):
             return None
-        if uses_network(case, part) or predicting(part) >= 0.5 * part.seconds or not writes(case, part):
+        if uses_network(case, part) or predicting(part) >= 0.5 * steady(part) or not writes(case, part):
             return None
         line = line_of(part)
         return Cause(
             says=f"{part.name} writes after every batch.",
             where=line.where if line is not None else part.where,
-            evidence=_evidence(case, part),
-            saves=_usual(case, region, part),
+            evidence=evidence_of(case, part),
+            saves=usual(case, region, part),
             remedy=(
                 "Collect in memory and write once per epoch, or every so many batches: fitscope.Every(callback, "
                 "batches=10); or write beside the training: fitscope.Background(callback)."
             ),
             claims=claims(region, part),
+            shares=shares(region, part),
         )
 
     def lint(self, script: Script) -> Iterable[Hit]:
@@ -410,60 +306,25 @@ class NetworkInCallback(CallbackRule):
 
     code = "FS204"
     name = "network-in-callback"
-    examples = (
-        Example(
-            slow=START
-            + """
-import http.server, threading, urllib.request
-
-class Tracker(http.server.BaseHTTPRequestHandler):
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        time.sleep(0.01)
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, *args):
-        pass
-
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Tracker)
-threading.Thread(target=server.serve_forever, daemon=True).start()
-address = f"http://127.0.0.1:{server.server_address[1]}/"
-
-class Track(keras.callbacks.Callback):
-    def on_train_batch_end(self, batch, logs=None):
-        urllib.request.urlopen(address, data=str(logs).encode()).read()
-
-model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Track()])
-server.shutdown()
-""",
-            fast=START
-            + """
-class Track(keras.callbacks.Callback):
-    def on_train_batch_end(self, batch, logs=None):
-        self.last = logs
-
-model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Track()])
-""",
-            line="urllib.request.urlopen(address, data",
-        ),
-    )
+    fixable = True
+    examples = (example("network-in-callback", line="urllib.request.urlopen(address, data"),)
 
     def of_part(self, case: Case, region: Region, part: Part) -> Cause | None:
         """A hook found in network code."""
-        if not uses_network(case, part) or predicting(part) >= 0.5 * part.seconds:
+        if not uses_network(case, part) or predicting(part) >= 0.5 * steady(part):
             return None
         line = line_of(part)
         return Cause(
             says=f"{part.name} talks to a server while the training waits.",
             where=line.where if line is not None else part.where,
-            evidence=_evidence(case, part),
-            saves=_usual(case, region, part),
+            evidence=evidence_of(case, part),
+            saves=usual(case, region, part),
             remedy=(
                 "Send many records in one request: once per epoch, or beside the training by fitscope.Background("
                 "callback) around a callback with on_train_batches_end(batches, logs)."
             ),
             claims=claims(region, part),
+            shares=shares(region, part),
         )
 
     def lint(self, script: Script) -> Iterable[Hit]:
@@ -493,20 +354,8 @@ class FrequentCheckpoint(CallbackRule):
 
     code = "FS205"
     name = "frequent-checkpoint"
-    examples = (
-        Example(
-            slow=START
-            + """
-saves = keras.callbacks.ModelCheckpoint("model.keras", save_freq=2)
-model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[saves])
-""",
-            fast=START
-            + """
-model.fit(x, y, batch_size=32, epochs=2, verbose=0)
-model.save("model.keras")
-""",
-        ),
-    )
+    fixable = True
+    examples = (example("frequent-checkpoint"),)
 
     def diagnose(self, case: Case) -> Iterable[Cause]:
         """Looks at what saving took in every training."""
@@ -518,7 +367,7 @@ model.save("model.keras")
             if not parts or number < 3 or not case.matters(spent, 0.03 if often else 0.1):
                 continue
             part = parts[0]
-            user = part.where if part.where is not None and not part.where.file.startswith("/") else None
+            user = part.where if part.where is not None and "site-packages" not in part.where.file else None
             yield Cause(
                 says=f"Saving the model takes {words.share(spent / case.seconds)} of the training.",
                 where=user or region.where,
@@ -527,7 +376,9 @@ model.save("model.keras")
                     counted("checkpoints", number),
                     took("per checkpoint", spent / number),
                 ),
-                saves=case.saves(0.95 * spent + cold(region, spent) if often else 0.8 * spent),
+                saves=case.saves(
+                    0.95 * spent + cold(region, spent) + shorter_end(region, spent) if often else 0.8 * spent
+                ),
                 remedy=(
                     'Save once per epoch or less often (save_freq="epoch"), only the best (save_best_only=True), the '
                     "weights only (save_weights_only=True), or beside the training: fitscope.BackgroundCheckpoint."
@@ -569,42 +420,24 @@ class SlowEpochCallback(CallbackRule):
 
     code = "FS206"
     name = "slow-epoch-callback"
-    examples = (
-        Example(
-            slow=START
-            + """
-class Plot(keras.callbacks.Callback):
-    def on_epoch_end(self, epoch, logs=None):
-        time.sleep(0.3)
-
-model.fit(x, y, batch_size=32, epochs=4, verbose=0, callbacks=[Plot()])
-""",
-            fast=START
-            + """
-class Plot(keras.callbacks.Callback):
-    def on_epoch_end(self, epoch, logs=None):
-        pass
-
-model.fit(x, y, batch_size=32, epochs=4, verbose=0, callbacks=[Plot()])
-""",
-            line="time.sleep(0.3)",
-        ),
-    )
+    fixable = True
+    examples = (example("slow-epoch-callback", line="time.sleep(0.3)"),)
 
     def of_part(self, case: Case, region: Region, part: Part) -> Cause | None:
         """An epoch hook that is none of the narrower causes."""
         if BATCH_HOOK.search(part.name) or is_tensorboard(part) or part.name.startswith("History."):
             return None
-        if "_epoch_" not in part.name or predicting(part) >= 0.4 * part.seconds or uses_network(case, part):
+        if "_epoch_" not in part.name or predicting(part) >= 0.4 * steady(part) or uses_network(case, part):
             return None
         line = line_of(part)
         return Cause(
             says=f"The training stands still while {part.name} works.",
             where=line.where if line is not None else part.where,
-            evidence=_evidence(case, part),
-            saves=_usual(case, region, part),
+            evidence=evidence_of(case, part),
+            saves=usual(case, region, part),
             remedy="Do it every few epochs, do less of it, or beside the training: fitscope.Background(callback).",
             claims=claims(region, part),
+            shares=shares(region, part),
         )
 
 
@@ -625,53 +458,8 @@ class ForcedSync(CallbackRule):
 
     code = "FS207"
     name = "forced-sync"
-    examples = (
-        Example(
-            slow="""
-import time
-import keras, numpy as np
-
-x = np.random.default_rng(0).random((64, 512)).astype("float32")
-
-class Items(keras.utils.PyDataset):
-    def __len__(self):
-        return 60
-
-    def __getitem__(self, index):
-        time.sleep(0.01)
-        return x, x[:, :1]
-
-class Count(keras.callbacks.Callback):
-    def on_train_batch_end(self, batch, logs=None):
-        pass
-
-model = keras.Sequential([keras.Input((512,)), keras.layers.Dense(2048, activation="relu"),
-                          keras.layers.Dense(2048, activation="relu"), keras.layers.Dense(1)])
-model.compile("sgd", "mse")
-model.fit(Items(), epochs=2, verbose=0, callbacks=[Count()])
-""",
-            fast="""
-import time
-import keras, numpy as np
-
-x = np.random.default_rng(0).random((64, 512)).astype("float32")
-
-class Items(keras.utils.PyDataset):
-    def __len__(self):
-        return 60
-
-    def __getitem__(self, index):
-        time.sleep(0.01)
-        return x, x[:, :1]
-
-model = keras.Sequential([keras.Input((512,)), keras.layers.Dense(2048, activation="relu"),
-                          keras.layers.Dense(2048, activation="relu"), keras.layers.Dense(1)])
-model.compile("sgd", "mse")
-model.fit(Items(), epochs=2, verbose=0)
-""",
-            backends=("jax",),
-        ),
-    )
+    fixable = True
+    examples = (example("forced-sync", backends=("jax",)),)
 
     def diagnose(self, case: Case) -> Iterable[Cause]:
         """Looks for a wait for data and a wait for the step that take turns."""

@@ -25,8 +25,8 @@ PAUSE = 0.003
 COLD_SHARE, COLD_SECONDS = 0.5, 0.0015
 """After an idle pause of some milliseconds the next step is slower: by so many seconds, at most by that share."""
 
-USUAL_SETUP = 0.15
-"""Seconds that Keras takes to prepare a call when the data costs nothing."""
+READ_AHEAD = {"tensorflow": 2}
+"""Batches that Keras reads before it trains, to learn their shapes; one where nothing is said."""
 
 CONTENDED = 0.45
 """The part of a step that goes to waiting for the interpreter or a core while other threads prepare data."""
@@ -68,6 +68,16 @@ class Case:
         """Processors that other programs used meanwhile, on average; 0 where too little was seen of them."""
         use = self.account.use
         return max(0.0, use.cores_busy - use.process_cpu) if use is not None and len(use.over_time) > 2 else 0.0
+
+    @property
+    def share_of_work(self) -> float:
+        """The share of its time in which code that computes holds a processor, at the least.
+
+        Where other programs use the processors, it is smaller: to want one and have none is not to wait for data.
+        """
+        if self.foreign_cores < FOREIGN_CORES:
+            return 0.5
+        return max(0.15, 0.5 * (1 - self.foreign_cores / self.cores))
 
     def matters(self, seconds: float, least: float = LEAST) -> bool:
         """Whether so many seconds are worth a finding."""
@@ -137,6 +147,13 @@ def cold(region: Region, paused: float) -> float:
     return min(COLD_SHARE * seconds_of(region, "step"), COLD_SECONDS * region.steps)
 
 
+def shorter_end(region: Region, saved: float) -> float:
+    """What the end of a pipeline gives back if its passes get shorter: it blocks for about as long as they took."""
+    closing = sum(part.seconds for part in parts_of(region, "epoch") if part.name.startswith("closing"))
+    running = seconds_of(region, "data", "step", "callback", "logs", "progress", "checkpoint")
+    return closing * min(1.0, saved / running) if running else 0.0
+
+
 def share(what: str, value: float) -> Evidence:
     """A part of the training."""
     return Evidence(what, value, "share")
@@ -163,7 +180,8 @@ class Input:
         self.source = waits[0].name if waits else ""
         inside = [part for part in region.parts if part.phase == "validation" and part.name.startswith("data: ")]
         self.training_wait = sum(part.seconds for part in waits)
-        self.wait = self.training_wait + sum(part.seconds for part in inside)
+        self.validation_wait = sum(part.seconds for part in inside)
+        self.wait = self.training_wait + self.validation_wait
         self.lines: tuple[Line, ...] = waits[0].lines if waits else ()
         self.python = [stage for stage in region.stages if stage.working is not None and stage.seconds_per_batch]
         self.native = [stage for stage in region.stages if stage.working is None and stage.seconds_per_batch]
@@ -200,7 +218,7 @@ class Input:
         """Whether the Python function works for most of what is waited, rather than waiting itself."""
         busy = sum(self.busy(stage) for stage in self.python)
         worked = sum(self.busy(stage) * (stage.working or 0.0) for stage in self.python)
-        if worked >= 0.5 * busy:
+        if worked >= self.case.share_of_work * busy:
             return True
         # Threads that take turns at the interpreter each work for a part of their time only.
         return worked >= 0.5 * self.training_wait and worked >= 0.15 * busy
@@ -208,12 +226,17 @@ class Input:
     @property
     def python_computes(self) -> bool:
         """Whether Python code works in the input: the user's function, or a generator that feeds tf.data."""
-        return (self.function is not None and self.computes) or self.generates
+        return self.computes if self.function is not None else self.generates
 
     @property
     def generates(self) -> bool:
         """Whether tf.data waits for a Python generator, row by row."""
         return self.source == "tf.data" and self.slowest is not None and self.slowest.name == "Generator"
+
+    @property
+    def generator_waits(self) -> bool:
+        """Whether that generator itself does nothing but wait."""
+        return self.generates and self.function is not None and not self.computes
 
     @property
     def per_example(self) -> float:
@@ -278,10 +301,9 @@ class Input:
         saved += slower * (1 - remaining)
         if self.function is not None and self.source in PYTHON_SOURCES:
             # Keras reads the first batches while it prepares, to learn their shapes.
-            saved += max(0.0, seconds_of(region, "setup") - USUAL_SETUP * region.calls) * (1 - remaining)
-        closing = sum(part.seconds for part in parts_of(region, "epoch") if part.name.startswith("closing"))
-        running = self.wait + step
-        return saved + (closing * min(1.0, saved / running) if running else 0.0)
+            first = READ_AHEAD.get(self.case.run.backend or "", 1) * (self.function.seconds_per_batch or 0.0)
+            saved += min(seconds_of(region, "setup"), first * region.calls) * (1 - remaining)
+        return saved + shorter_end(region, saved)
 
     def evidence(self) -> tuple[Evidence, ...]:
         """What every finding on input rests on."""
@@ -295,3 +317,8 @@ class Input:
     def claims(self) -> frozenset[str]:
         """The parts of the account that a cause of this wait explains."""
         return frozenset({f"{id(self.region)}:data"})
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The wait inside the validation, which less validation would end, too."""
+        return {f"{id(self.region)}:validation:data": self.validation_wait}

@@ -1,4 +1,4 @@
-"""Causes in how the step is run: compiled again and again, not compiled at all, or drowned in what surrounds it."""
+"""Causes in how the step is run: drowned in what surrounds it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,11 @@ import ast
 from collections.abc import Iterable
 
 from fitscope import words
-from fitscope.model import Compile, Region, Where
-from fitscope.rules.callbacks import START
+from fitscope.model import Region
 from fitscope.rules.case import Case, counted, parts_of, seconds_of, share, took
-from fitscope.rules.rule import Cause, Example, Hit, Rule
+from fitscope.rules.rule import Cause, Hit, Rule, example
 from fitscope.source import Script
-from fitscope.syntax import Binding, Function, Loop
-
-USUAL = ("first", "variables created")
-"""Causes of a compilation that every training has."""
-
+from fitscope.syntax import Loop
 
 FEW_ROUNDS = 5
 """A loop that is known to be no longer than this is not worth a word."""
@@ -26,14 +21,6 @@ SHOWS = (
     *("IPython.", "PIL.", "cv2.", "display", "imageio.", "matplotlib.", "print"),
     *(".imshow", ".save", ".set_title", ".show", ".write"),
 )
-GIVE_NUMBERS = (
-    *("float", "int", "len", "round", "time.perf_counter", "time.time"),
-    *("random.randint", "random.random", "random.randrange", "random.uniform"),
-)
-
-
-MUCH_COMPILING = 3.0
-"""Seconds of compiling that every training may have."""
 
 
 class ExecutionRule(Rule):
@@ -42,547 +29,8 @@ class ExecutionRule(Rule):
     family = "execution"
 
 
-def compiled_again(region: Region) -> list[Compile]:
-    """Compilations of the step that should not have been needed.
-
-    Backends compile many small functions on the way; only what takes a good part of the dearest one counts.
-    """
-    each = [item.seconds / item.count for item in region.compiles if item.count]
-    least = 0.1 * max(each, default=0.0)
-    found = [item for item in region.compiles if item.cause not in USUAL and item.seconds / item.count >= least]
-    return [item for item in found if item.count >= 3]
-
-
-def compile_seconds(region: Region) -> float:
-    """What tracing and compiling took, garbage collection in it included."""
-    collecting = sum(part.seconds for part in parts_of(region, "gc") if part.name in ("tracing", "lowering", "XLA"))
-    return seconds_of(region, "compile") + collecting
-
-
-def _again(case: Case, region: Region, causes: tuple[str, ...], rule: str) -> Iterable[Cause]:
-    """The finding on compilations for one of these causes."""
-    found = [item for item in compiled_again(region) if item.cause in causes]
-    if not found:
-        return
-    total = sum(item.seconds for item in region.compiles)
-    part = sum(item.seconds for item in found) / total if total else 0.0
-    number = sum(item.count for item in found)
-    spent = compile_seconds(region) * part
-    # The first run of every compiled step is slower, too, and is not always told from the others.
-    saved = spent + (0.9 * seconds_of(region, "step") * min(1.0, number / max(1, region.steps)))
-    if not case.matters(spent):
-        return
-    item = max(found, key=lambda each: each.seconds)
-    detail = f" ({item.detail})" if item.detail else ""
-    yield Cause(
-        says=f"{item.function} was {rule} {words.count(number, 'time')} more: {item.cause}{detail}.",
-        where=item.where or region.where,
-        evidence=(
-            share("of the training is spent compiling again", spent / case.seconds),
-            counted("compilations after the first", number),
-            took("each", spent / number),
-        ),
-        saves=case.saves(saved),
-        remedy=_REMEDIES[item.cause],
-        claims=frozenset({f"{id(region)}:compile"}),
-    )
-
-
-_REMEDIES = {
-    "changed shape": "Give every batch one of a few shapes: pad to fixed lengths or buckets, drop_remainder=True.",
-    "Python scalar": "Pass the changing number as a tensor: tf.constant(value), or keep it in a tf.Variable.",
-    "new function": "Build and compile the model (or the function) once, before the loop, and set its weights anew.",
-    "another argument": "Pass arguments that change as arrays, not as Python values.",
-}
-
-
-class Retracing(ExecutionRule):
-    """A `tf.function` is traced again because an argument changed.
-
-    TensorFlow makes a new graph for every new Python number and for every new shape. Each trace runs the
-    Python code again and takes as long as hundreds of steps.
-
-    fitscope counts the traces of each function and compares their arguments. It says so when at least three more
-    than needed were made, and they take 3 % of the training or more.
-
-    Change: pass changing numbers as tensors (`tf.constant(beta)`), pad batches to a few shapes, or give the
-    function an `input_signature`.
-    """
-
-    code = "FS301"
-    name = "retracing"
-    fixable = True
-    examples = (
-        Example(
-            slow="""
-import keras, numpy as np, tensorflow as tf
-
-rows = np.random.default_rng(0).random((960, 16)).astype("float32")
-data = tf.data.Dataset.from_tensor_slices(rows).batch(32)
-net = keras.Sequential([keras.Input((16,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(16)])
-optimizer = keras.optimizers.SGD(0.01)
-optimizer.build(net.trainable_variables)
-
-@tf.function
-def train_step(batch, beta):
-    with tf.GradientTape() as tape:
-        loss = beta * tf.reduce_mean(tf.square(net(batch, training=True) - batch))
-    gradients = tape.gradient(loss, net.trainable_variables)
-    optimizer.apply_gradients(zip(gradients, net.trainable_variables))
-
-step = 0
-for epoch in range(2):
-    for batch in data:
-        train_step(batch, step / 100)
-        step += 1
-""",
-            fast="""
-import keras, numpy as np, tensorflow as tf
-
-rows = np.random.default_rng(0).random((960, 16)).astype("float32")
-data = tf.data.Dataset.from_tensor_slices(rows).batch(32)
-net = keras.Sequential([keras.Input((16,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(16)])
-optimizer = keras.optimizers.SGD(0.01)
-optimizer.build(net.trainable_variables)
-
-@tf.function
-def train_step(batch, beta):
-    with tf.GradientTape() as tape:
-        loss = beta * tf.reduce_mean(tf.square(net(batch, training=True) - batch))
-    gradients = tape.gradient(loss, net.trainable_variables)
-    optimizer.apply_gradients(zip(gradients, net.trainable_variables))
-
-step = 0
-for epoch in range(2):
-    for batch in data:
-        train_step(batch, tf.constant(step / 100, tf.float32))
-        step += 1
-""",
-            line="train_step(batch, step / 100)",
-            backends=("tensorflow",),
-            estimable=False,
-        ),
-    )
-
-    def diagnose(self, case: Case) -> Iterable[Cause]:
-        """Looks at the traces of every region."""
-        if case.run.backend == "tensorflow":
-            for region in case.regions():
-                yield from _again(case, region, ("Python scalar", "changed shape", "another argument"), "traced")
-
-    def lint(self, script: Script) -> Iterable[Hit]:
-        """A tf.function that a loop makes anew, or gives another Python number each time."""
-        for call in script.calls:
-            loops = script.loops(call)
-            rounds = script.repeats(call)
-            if not loops or (rounds is not None and rounds <= FEW_ROUNDS):
-                continue
-            if script.called(call) == "tensorflow.function" and called_in_round(script, call):
-                yield Hit(call.lineno, NEW_FUNCTION, "Make it once, before the loop.")
-            elif _is_traced(script, call.func):
-                given = (*call.args, *(word.value for word in call.keywords))
-                number = next(
-                    (item for item in given if is_number(script, item) and changes(script, item, loops[0])), None
-                )
-                if number is not None:
-                    yield Hit(
-                        call.lineno,
-                        f"{ast.unparse(number)} is a Python number that changes in every round: a tf.function is "
-                        "traced again for each value.",
-                        "Pass a tensor, tf.constant(…, tf.float32), or keep the number in a tf.Variable.",
-                    )
-        for function in script.functions:
-            loops = script.loops(function)
-            if (
-                isinstance(function, ast.FunctionDef)
-                and loops
-                and "tensorflow.function" in script.decorators(function)
-            ):
-                rounds = script.repeats(function)
-                used = any(script.function(each.func) is function for each in script.repeated_calls(loops[0]))
-                if used and (rounds is None or rounds > FEW_ROUNDS):
-                    yield Hit(function.lineno, NEW_FUNCTION, "Define it once, before the loop.")
-
-
-NEW_FUNCTION = "A new tf.function is made in every round, and each is traced from the start."
-
-
-def called_in_round(script: Script, made: ast.Call) -> bool:
-    """Whether what a call makes in a round of a loop is called in that round."""
-    parent = script.parents.get(made)
-    if isinstance(parent, ast.Call) and parent.func is made:
-        return True
-    if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
-        name = parent.targets[0].id
-        calls = script.repeated_calls(script.loops(made)[0])
-        return any(isinstance(each.func, ast.Name) and each.func.id == name for each in calls)
-    return False
-
-
-def _is_traced(script: Script, node: ast.AST) -> bool:
-    """Whether an expression is a tf.function that has no signature of its own."""
-    function = script.function(node)
-    makers: list[ast.expr] = list(function.decorator_list) if isinstance(function, ast.FunctionDef) else []
-    values = script.values(node)
-    makers += values if len(values) == 1 else []
-    for maker in makers:
-        name = script.called(maker) if isinstance(maker, ast.Call) else script.dotted(maker)
-        if name == "tensorflow.function":
-            return not (isinstance(maker, ast.Call) and any(word.arg == "input_signature" for word in maker.keywords))
-    return False
-
-
-def is_number(script: Script, node: ast.AST | None, seen: frozenset[str] = frozenset()) -> bool:
-    """Whether an expression is a Python number, beyond doubt."""
-    if isinstance(node, ast.Constant):
-        return type(node.value) in (int, float)
-    if isinstance(node, ast.BinOp):
-        return is_number(script, node.left, seen) and is_number(script, node.right, seen)
-    if isinstance(node, ast.UnaryOp):
-        return isinstance(node.op, ast.USub) and is_number(script, node.operand, seen)
-    if isinstance(node, ast.IfExp):
-        return is_number(script, node.body, seen) and is_number(script, node.orelse, seen)
-    if isinstance(node, ast.Call):
-        name = script.called(node)
-        if name in ("abs", "max", "min", "pow"):
-            return bool(node.args) and all(is_number(script, item, seen) for item in node.args)
-        return name in GIVE_NUMBERS or name.startswith("math.")
-    if isinstance(node, ast.Name) and node.id not in seen:
-        bindings = script.bindings(node)
-        inside = seen | {node.id}
-        return bool(bindings) and all(_holds_number(script, each, node.id, inside) for each in bindings)
-    return isinstance(node, ast.Name)
-
-
-def _holds_number(script: Script, binding: Binding, name: str, seen: frozenset[str]) -> bool:
-    if binding.how in ("assign", "augment"):
-        return is_number(script, binding.value, seen)
-    if isinstance(binding.node, ast.For) and isinstance(binding.value, ast.Call):
-        target, source = binding.node.target, script.called(binding.value)
-        if source == "enumerate" and isinstance(target, ast.Tuple):
-            return isinstance(target.elts[0], ast.Name) and target.elts[0].id == name
-        return source == "range" and isinstance(target, ast.Name)
-    return False
-
-
-def changes(script: Script, node: ast.AST, loop: Loop, depth: int = 3) -> bool:
-    """Whether a loop gives an expression another value in each of its rounds."""
-    for item in ast.walk(node):
-        if isinstance(item, ast.Call) and script.called(item).startswith(("random.", "time.")):
-            return True
-        for binding in script.bindings(item) if isinstance(item, ast.Name) else ():
-            if binding.node is loop:
-                return True
-            if script.loops(binding.node)[:1] != [loop] or binding.value is None:
-                continue
-            if binding.how == "augment" and not script.guarded(binding.node, loop):
-                return True
-            if binding.how == "assign" and depth and changes(script, binding.value, loop, depth - 1):
-                return True
-    return False
-
-
-class Recompilation(ExecutionRule):
-    """The step is compiled again: for new shapes, or because the model is built anew in a loop.
-
-    XLA compiles for exact shapes: every new length of a batch is a new program. And a model or function that is
-    made inside a loop brings nothing of what was compiled for the one before.
-
-    fitscope counts compilations with their cause. It says so when at least three more than needed were made,
-    and they take 3 % of the training or more.
-
-    Change: pad to a few fixed lengths; build and compile once, before the loop.
-    """
-
-    code = "FS302"
-    name = "recompilation"
-    examples = (
-        Example(
-            slow="""
-import keras, numpy as np
-
-x = np.random.default_rng(0).random((64, 8)).astype("float32")
-
-for chunk in range(6):
-    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1)])
-    model.compile("sgd", "mse")
-    model.fit(x, x[:, :1], batch_size=16, epochs=1, verbose=0)
-""",
-            fast="""
-import keras, numpy as np
-
-x = np.random.default_rng(0).random((64, 8)).astype("float32")
-model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1)])
-model.compile("sgd", "mse")
-
-for chunk in range(6):
-    model.fit(x, x[:, :1], batch_size=16, epochs=1, verbose=0)
-""",
-            line="model.fit(x, x[:, :1]",
-            backends=("tensorflow", "jax"),
-            estimable=False,
-        ),
-    )
-
-    def diagnose(self, case: Case) -> Iterable[Cause]:
-        """Looks at the compilations of every region."""
-        causes: tuple[str, ...] = ("new function",)
-        if case.run.backend != "tensorflow":
-            causes += ("changed shape", "another argument")
-        for region in case.regions():
-            kinds = {
-                (str(each.get("parameters")), str(each.get("layers"))) for each in case.facts("settings", region)
-            }
-            # Different models need compilations of their own: a search, not a mistake.
-            wanted = tuple(cause for cause in causes if cause != "new function" or len(kinds) < 2)
-            yield from _again(case, region, wanted, "compiled")
-
-    def lint(self, script: Script) -> Iterable[Hit]:
-        """Models that a loop builds or compiles anew, and batches whose shape changes on JAX."""
-        yield from _rebuilt(script)
-        yield from _compiled_again(script)
-        for call in script.calls:
-            rounds = script.repeats(call)
-            if script.called(call) != "jax.jit" or not script.loops(call) or not call.args:
-                continue
-            if isinstance(call.args[0], ast.Lambda) and called_in_round(script, call) and (rounds or 99) > FEW_ROUNDS:
-                yield Hit(
-                    call.lineno,
-                    "jax.jit is given a new function in every round, and compiles each of them.",
-                    "Call jax.jit once, before the loop.",
-                )
-        if script.backend == "jax":
-            yield from _padded_by_batch(script)
-
-
-def _rebuilt(script: Script) -> Iterable[Hit]:
-    """Models that a loop builds anew to go on with the weights of the one before."""
-    for call in script.calls:
-        statement, loops = script.parents.get(call), script.loops(call)
-        if not loops or not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
-            continue
-        if not script.is_model(call):
-            continue
-        name = statement.targets[0].id
-        done = {
-            node.func.attr
-            for node in ast.walk(loops[0])
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_name(node.func.value, name)
-        }
-        handed_on = done >= {"set_weights", "get_weights"} or done >= {"load_weights", "save_weights"}
-        if handed_on and done & {"fit", "train_on_batch"}:
-            yield Hit(
-                call.lineno,
-                "The model is built anew in every round and takes over the weights of the one before: each is traced "
-                "and compiled again.",
-                "Build and compile it once, before the loop.",
-            )
-
-
-def _is_name(node: ast.AST | None, name: str) -> bool:
+def is_name(node: ast.AST | None, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
-
-
-def _compiled_again(script: Script) -> Iterable[Hit]:
-    """Models from outside a loop that it compiles in each of its rounds, to train for an epoch or a batch."""
-    for call in script.model_calls("compile"):
-        loops = script.loops(call)
-        if not loops or not isinstance(call.func, ast.Attribute) or script.guarded(call, loops[0]):
-            continue
-        rounds = script.rounds(loops[0])
-        model = ast.unparse(call.func.value)
-        made = {
-            name for node in ast.walk(loops[0]) if isinstance(node, ast.Assign | ast.For) for name in _targets(node)
-        }
-        if model in made or model.split(".")[0] in made or (rounds is not None and rounds <= FEW_ROUNDS):
-            continue
-        for each in script.repeated_calls(loops[0]):
-            epochs = script.argument(each, "epochs")
-            short = script.method(each) == "fit" and (epochs is None or script.literal(epochs) == 1)
-            if (short or script.method(each) == "train_on_batch") and ast.unparse(each.func).startswith(f"{model}."):
-                yield Hit(
-                    call.lineno,
-                    "The model is compiled again in every round: its training step is traced anew each time.",
-                    "Compile once, before the loop; model.optimizer.learning_rate can be set at any time.",
-                )
-                break
-
-
-def _targets(node: ast.Assign | ast.For) -> set[str]:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    parts = [part for each in targets for part in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each])]
-    return {ast.unparse(part) for part in parts}
-
-
-def _padded_by_batch(script: Script) -> Iterable[Hit]:
-    """Loaders that pad each batch to its own longest row."""
-    for loader in script.loaders():
-        for call in script.own_calls(loader.function) if loader.kind != "python" else ():
-            name = script.called(call)
-            sizes: list[ast.expr | None] = []
-            if name == "keras.utils.pad_sequences":
-                sizes = [script.argument(call, "maxlen", 1)]
-            elif name in ("numpy.empty", "numpy.full", "numpy.ones", "numpy.zeros"):
-                shape = script.argument(call, "shape", 0)
-                sizes = list(shape.elts[1:]) if isinstance(shape, ast.Tuple | ast.List) else []
-            if any(size is None or _is_longest(script, size) for size in sizes):
-                yield Hit(
-                    call.lineno,
-                    "Every batch is padded to its own longest row: JAX compiles the step again for each length.",
-                    "Pad to one length, or to a few (the next multiple of 32).",
-                )
-
-
-def _is_longest(script: Script, node: ast.AST, depth: int = 2) -> bool:
-    """`max(map(len, rows))`, `max(len(row) for row in rows)`, not rounded to a multiple of something."""
-    if isinstance(node, ast.Name) and depth:
-        values = script.values(node)
-        return len(values) == 1 and _is_longest(script, values[0], depth - 1)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
-        return _is_longest(script, node.left, depth) or _is_longest(script, node.right, depth)
-    if isinstance(node, ast.Call) and script.called(node) == "max" and len(node.args) == 1:
-        return any(_is_name(item, "len") for item in ast.walk(node.args[0]))
-    return False
-
-
-class EagerExecution(ExecutionRule):
-    """The step runs eagerly: every operation is dispatched from Python.
-
-    `run_eagerly=True` is for debugging. A loop written by hand runs eagerly unless its step is a `tf.function`
-    or goes through `jax.jit`.
-
-    fitscope says so when the model was set to run eagerly, or a hand-written loop called it outside any
-    compiled function, and the step takes most of the time. On PyTorch eager is the normal way.
-
-    Change: remove `run_eagerly=True`; decorate the step with `@tf.function`, or `jax.jit` it.
-    """
-
-    code = "FS303"
-    name = "eager-execution"
-    fixable = True
-    examples = (
-        Example(
-            slow=START.replace('model.compile("sgd", "mse")', 'model.compile("sgd", "mse", run_eagerly=True)')
-            + """
-model.fit(x[:1600], y[:1600], batch_size=32, epochs=2, verbose=0)
-""",
-            fast=START
-            + """
-model.fit(x[:1600], y[:1600], batch_size=32, epochs=2, verbose=0)
-""",
-            line="run_eagerly=True",
-            backends=("tensorflow", "jax"),
-            estimable=False,
-        ),
-    )
-
-    def diagnose(self, case: Case) -> Iterable[Cause]:
-        """Looks at how every training was set to run."""
-        if case.run.backend == "torch":
-            return
-        for region in case.regions("fit", "train_on_batch", "loop"):
-            step = seconds_of(region, "step")
-            if not case.matters(step, 0.2):
-                continue
-            settings = case.settings(region)
-            loop = next(iter(case.facts("loop-trains", region)), {})
-            if settings.get("run_eagerly"):
-                where = case.find(r"run_eagerly\s*=\s*True|run_functions_eagerly\(\s*True") or region.where
-                says, remedy = "The model runs eagerly, as it was set to.", "Remove run_eagerly=True."
-            elif loop.get("eager") and not any(item.cause == "first" for item in region.compiles):
-                decorator = "@tf.function" if case.run.backend == "tensorflow" else "@jax.jit"
-                where, says = region.where, "The loop runs its step eagerly: no compiled function is around it."
-                remedy = f"Put the step into a function of its own and decorate it with {decorator}."
-            else:
-                continue
-            yield Cause(
-                says=says,
-                where=where,
-                evidence=(
-                    share("of the training is spent in the step", step / case.seconds),
-                    took("per step", step / max(1, region.steps)),
-                ),
-                saves=(0.3 * step, 0.92 * step),
-                remedy=remedy,
-                claims=frozenset({f"{id(region)}:step"}),
-            )
-
-    def lint(self, script: Script) -> Iterable[Hit]:
-        """Switches that turn compiling off, and training steps that nobody compiles."""
-        if script.backend == "torch":
-            return
-        for call in script.calls:
-            name = script.called(call)
-            flag: ast.expr | None = None
-            if script.method(call) == "compile":
-                flag = script.argument(call, "run_eagerly")
-            elif name == "tensorflow.config.run_functions_eagerly":
-                others = [each for each in script.calls if script.called(each) == name and each is not call]
-                flag = script.argument(call, "run_eagerly", 0) if not others else None
-            elif name == "jax.config.update" and call.args and script.literal(call.args[0]) == "jax_disable_jit":
-                flag = script.argument(call, "val", 1)
-            if isinstance(flag, ast.Constant) and flag.value is True:
-                yield Hit(flag.lineno, SWITCHED, "Leave it out: it is for going through the code with a debugger.")
-        yield from _uncompiled_steps(script)
-
-
-SWITCHED = "This runs every training step operation by operation, without compiling it."
-COMPILERS = ("jax.jit", "jax.pmap", "keras.backend.function", "tensorflow.function", "torch.compile")
-
-
-def _uncompiled_steps(script: Script) -> Iterable[Hit]:
-    """Training steps of a loop written by hand that are no tf.function."""
-    for node in script.parents:
-        if not isinstance(node, ast.With) or not any(_is_tape(script, item.context_expr) for item in node.items):
-            continue
-        function, owner = script.function_of(node), script.class_of(node)
-        if owner is not None and script.derives(owner, "keras."):
-            continue
-        if any(isinstance(item, ast.For | ast.While) for item in ast.walk(node)):
-            # An episode of a game or the like: it cannot be made a graph by a decorator.
-            continue
-        calls = script.own_calls(function if function is not None else script.tree)
-        if not any(_updates(script, call) for call in calls) or not _runs_often(script, node):
-            continue
-        whole = isinstance(function, ast.FunctionDef) and not script.loops(node)
-        yield Hit(
-            function.lineno if whole and function is not None else node.lineno,
-            "This training step runs operation by operation: neither it nor what calls it is a tf.function.",
-            "Put the step into a function of its own and decorate it with @tf.function.",
-        )
-
-
-def _updates(script: Script, call: ast.Call) -> bool:
-    """Whether a call lets an optimizer change the weights."""
-    if not isinstance(call.func, ast.Attribute):
-        return False
-    return call.func.attr == "apply_gradients" or (
-        call.func.attr == "apply" and "opt" in ast.unparse(call.func.value)
-    )
-
-
-def _is_tape(script: Script, node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and script.called(node) == "tensorflow.GradientTape"
-
-
-def _is_compiled(script: Script, function: Function | None) -> bool:
-    """Whether a function is compiled, or handed to somebody who may compile it."""
-    if function is None:
-        return False
-    decorated = any(name in COMPILERS or not name for name in script.decorators(function))
-    return decorated or script.mentioned(function) or _is_compiled(script, script.function_of(function))
-
-
-def _runs_often(script: Script, node: ast.AST, depth: int = 3) -> bool:
-    """Whether a place is repeated by a loop in plain Python, here or around the call of its function."""
-    function = script.function_of(node)
-    callers = script.callers(function) if function is not None else []
-    if _is_compiled(script, function) or any(_is_compiled(script, script.function_of(call)) for call in callers):
-        return False
-    rounds = script.repeats(node)
-    if script.loops(node) and (rounds is None or rounds > FEW_LOOKS):
-        return True
-    return depth > 0 and any(_runs_often(script, call, depth - 1) for call in callers)
 
 
 class PredictInLoop(ExecutionRule):
@@ -602,31 +50,7 @@ class PredictInLoop(ExecutionRule):
     name = "predict-in-loop"
     fixable = True
     examples = (
-        Example(
-            slow="""
-import keras, numpy as np
-
-model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(2)])
-model.compile("sgd", "mse")
-rows = np.random.default_rng(0).random((40, 8)).astype("float32")
-answers = []
-for row in rows:
-    answers.append(model.predict(row[None], verbose=0))
-""",
-            fast="""
-import keras, numpy as np
-
-model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(2)])
-model.compile("sgd", "mse")
-rows = np.random.default_rng(0).random((40, 8)).astype("float32")
-answers = []
-for row in rows:
-    answers.append(model.predict_on_batch(row[None]))
-""",
-            line="answers.append(model.predict(",
-            backends=("tensorflow",),
-            estimable=False,
-        ),
+        example("predict-in-loop", line="answers.append(model.predict(", backends=("tensorflow",), estimable=False),
     )
 
     def diagnose(self, case: Case) -> Iterable[Cause]:
@@ -710,7 +134,7 @@ def _replays(script: Script) -> set[ast.Call]:
             continue
         handed_out = any(binding.node is loops[0] for binding in script.bindings(rows))
         predicted = any(
-            script.method(each) == "predict" and _is_name(script.argument(each, "x", 0), rows.id)
+            script.method(each) == "predict" and is_name(script.argument(each, "x", 0), rows.id)
             for each in script.repeated_calls(loops[0])
         )
         if handed_out and predicted:
@@ -741,31 +165,8 @@ class FitInLoop(ExecutionRule):
 
     code = "FS305"
     name = "fit-in-loop"
-    examples = (
-        Example(
-            slow="""
-import keras, numpy as np
-
-model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1)])
-model.compile("sgd", "mse")
-rows = np.random.default_rng(0).random((40, 8)).astype("float32")
-for row in rows:
-    model.fit(row[None], row[None, :1], verbose=0)
-""",
-            fast="""
-import keras, numpy as np
-
-model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1)])
-model.compile("sgd", "mse")
-rows = np.random.default_rng(0).random((40, 8)).astype("float32")
-for row in rows:
-    model.train_on_batch(row[None], row[None, :1])
-""",
-            line="model.fit(row[None]",
-            backends=("tensorflow",),
-            estimable=False,
-        ),
-    )
+    fixable = True
+    examples = (example("fit-in-loop", line="model.fit(row[None]", backends=("tensorflow",), estimable=False),)
 
     def diagnose(self, case: Case) -> Iterable[Cause]:
         """Looks at every line that calls fit often."""
@@ -818,7 +219,7 @@ def _is_one_batch(script: Script, call: ast.Call, rows: ast.AST | None) -> bool:
     source = loop.iter
     if not isinstance(source, ast.Call) or script.called(source) != "range" or len(source.args) != 3:
         return False
-    if not isinstance(index, ast.Slice) or index.lower is None or not _is_name(index.lower, loop.target.id):
+    if not isinstance(index, ast.Slice) or index.lower is None or not is_name(index.lower, loop.target.id):
         return False
     step, end = ast.dump(source.args[2]), index.upper
     if not isinstance(end, ast.BinOp) or step not in (ast.dump(end.left), ast.dump(end.right)):
@@ -845,20 +246,7 @@ class StepOverhead(ExecutionRule):
     rank = 80
     fallback = True
     fixable = True
-    examples = (
-        Example(
-            slow=START
-            + """
-model.fit(x, y, batch_size=4, epochs=3, verbose=0)
-""",
-            fast=START.replace('"mse")', '"mse", steps_per_execution=50)')
-            + """
-model.fit(x, y, batch_size=4, epochs=3, verbose=0)
-""",
-            backends=("tensorflow",),
-            estimable=False,
-        ),
-    )
+    examples = (example("step-overhead", backends=("tensorflow",), estimable=False),)
 
     def diagnose(self, case: Case) -> Iterable[Cause]:
         """Compares what a step takes with what it has to compute."""
@@ -872,7 +260,7 @@ model.fit(x, y, batch_size=4, epochs=3, verbose=0)
             computing = 6 * work * batch / 2e9
             if settings.get("steps_per_execution", 1) > 1 or each > 3e-3 or computing > 0.1 * each:
                 continue
-            around = step + seconds_of(region, "logs", "progress")
+            around = step + seconds_of(region, "logs", "progress") + _keras_own(region)
             if not case.matters(around, 0.4) or settings.get("device", "cpu") != "cpu":
                 continue
             torch = case.run.backend == "torch"
@@ -894,6 +282,13 @@ model.fit(x, y, batch_size=4, epochs=3, verbose=0)
             )
 
 
+def _keras_own(region: Region) -> float:
+    """What Keras itself takes for every step besides running it: slicing arrays, and going through callbacks."""
+    arrays = [part for part in parts_of(region, "data") if part.name == "arrays"]
+    dispatch = [part for part in parts_of(region, "callback") if part.name.startswith("CallbackList.")]
+    return sum(part.seconds for part in (*arrays, *dispatch))
+
+
 class ShortEpochs(ExecutionRule):
     """An epoch has so few steps that starting and ending it is what costs.
 
@@ -910,24 +305,8 @@ class ShortEpochs(ExecutionRule):
     code = "FS307"
     name = "short-epochs"
     examples = (
-        Example(
-            slow="""
-import keras, numpy as np
-
-x = np.random.default_rng(0).random((64, 3)).astype("float32")
-model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(25, activation="tanh"), keras.layers.Dense(1)])
-model.compile("adam", "mse")
-model.fit(x, x[:, :1], batch_size=64, epochs=80, verbose=0)
-""",
-            fast="""
-import keras, numpy as np
-
-x = np.random.default_rng(0).random((64, 3)).astype("float32")
-x = np.tile(x, (80, 1))
-model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(25, activation="tanh"), keras.layers.Dense(1)])
-model.compile("adam", "mse")
-model.fit(x, x[:, :1], batch_size=64, epochs=1, shuffle=False, verbose=0)
-""",
+        example(
+            "short-epochs",
             line="model.fit(x, x[:, :1], batch_size=64, epochs=80",
             backends=("tensorflow",),
             estimable=False,
@@ -959,66 +338,9 @@ model.fit(x, x[:, :1], batch_size=64, epochs=1, shuffle=False, verbose=0)
             )
 
 
-class CompileDominates(ExecutionRule):
-    """Most of this run was compiling: a fact of short runs, not a fault.
-
-    Tracing and compiling happen once. In a run of a few seconds they are most of it; in a longer one they do not
-    matter.
-
-    fitscope says so when at least 60 % of the training, and at least three seconds, went to first compilations.
-
-    Change: nothing, if the real run is longer. Judge the rest by a longer run.
-    """
-
-    code = "FS308"
-    name = "compile-dominates"
-    states_a_fact = True
-    rank = 80
-    fallback = True
-    examples = (
-        Example(
-            slow="""
-import keras, numpy as np
-
-x = np.random.default_rng(0).random((64, 8)).astype("float32")
-model = keras.Sequential([keras.Input((8,)), *[keras.layers.Dense(16, activation="relu") for _ in range(40)]])
-model.compile("adam", "mse")
-model.fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0)
-""",
-            fast=START
-            + """
-model.fit(x, y, batch_size=32, epochs=12, verbose=0)
-""",
-            backends=("tensorflow",),
-            estimable=False,
-        ),
-    )
-
-    def diagnose(self, case: Case) -> Iterable[Cause]:
-        """Looks at what first compilations took of the whole."""
-        spent = sum(compile_seconds(region) for region in case.regions() if not compiled_again(region))
-        if case.matters(spent, 0.6) and spent >= MUCH_COMPILING:
-            where: Where | None = case.regions()[0].where
-            yield Cause(
-                says="Most of this run was compiling for the first time: too short to judge the rest by.",
-                where=where,
-                evidence=(
-                    share("of the training is the first compilation", spent / case.seconds),
-                    took("in all", spent),
-                ),
-                saves=(0.0, 0.0),
-                remedy="Nothing, if the real run is longer: it happens once.",
-                claims=frozenset(f"{id(region)}:compile" for region in case.regions()),
-            )
-
-
 RULES = (
-    Retracing(),
-    Recompilation(),
-    EagerExecution(),
     PredictInLoop(),
     FitInLoop(),
     StepOverhead(),
     ShortEpochs(),
-    CompileDominates(),
 )

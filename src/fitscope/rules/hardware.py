@@ -7,9 +7,10 @@ from itertools import pairwise
 from statistics import median
 
 from fitscope import words
-from fitscope.model import Evidence, Region, Where
-from fitscope.rules.case import FOREIGN_CORES, Case, seconds_of, share, took
-from fitscope.rules.rule import Cause, Example, Rule
+from fitscope.limits import DEVICE_VARIABLES, THREAD_VARIABLES, starved
+from fitscope.model import Evidence, Part, Region
+from fitscope.rules.case import FOREIGN_CORES, Case, counted, seconds_of, share, took
+from fitscope.rules.rule import Cause, Rule, example
 
 
 class HardwareRule(Rule):
@@ -25,7 +26,8 @@ class InvisibleAccelerator(HardwareRule):
 
     fitscope says so when the driver lists a GPU and the weights are on the CPU.
 
-    Change: install the backend's wheel for the GPU, and look at `CUDA_VISIBLE_DEVICES`.
+    Change: what `fitscope doctor` says; most often install the backend's wheel for the GPU, or take back
+    `CUDA_VISIBLE_DEVICES`.
     """
 
     code = "FS601"
@@ -35,14 +37,19 @@ class InvisibleAccelerator(HardwareRule):
         """Compares the devices that exist with the one that trains."""
         gpus = case.run.machine.get("gpus") or ()
         for region in case.regions("fit")[:1]:
-            if gpus and case.settings(region).get("device") == "cpu":
-                yield Cause(
-                    says="The machine has a GPU, and the training runs on the CPU.",
-                    where=region.where,
-                    evidence=(Evidence("GPUs that the driver lists", len(gpus), "count"),),
-                    saves=(0.0, 0.9 * seconds_of(region, "step")),
-                    remedy="Install the backend's GPU wheel, and look at CUDA_VISIBLE_DEVICES.",
-                )
+            settings = case.settings(region)
+            if not gpus or settings.get("device") != "cpu":
+                continue
+            environment = (settings.get("threads") or {}).get("environment", {})
+            hidden = [f"{name}={environment[name]!r}" for name in DEVICE_VARIABLES if name in environment]
+            yield Cause(
+                says="The machine has a GPU, and the training runs on the CPU"
+                + (f": {' and '.join(hidden)} hides it." if hidden else "."),
+                where=region.where,
+                evidence=(Evidence("GPUs that the driver lists", len(gpus), "count"),),
+                saves=(0.0, 0.9 * seconds_of(region, "step")),
+                remedy="`fitscope doctor` says why: a wheel for the CPU only, no driver library, or a variable.",
+            )
 
 
 class IdleAccelerator(HardwareRule):
@@ -81,8 +88,8 @@ class IdleAccelerator(HardwareRule):
 class MemoryPressure(HardwareRule):
     """The machine ran short of memory and swapped.
 
-    fitscope says so when memory was swapped out on this machine and the process had to read pages back from disk
-    all the time.
+    fitscope says so when memory was swapped out on this machine, or the process filled its container's memory, and it
+    had to read pages back from disk all the time.
 
     Change: a smaller `shuffle` or `cache`, data as `uint8` until it is used, a smaller batch.
     """
@@ -96,12 +103,18 @@ class MemoryPressure(HardwareRule):
         if use is None or not case.regions() or case.run.wall_seconds < 5:
             return
         faults = use.major_faults / case.run.wall_seconds
-        if use.swap_bytes < 200e6 or faults < 50:
+        limit = int(case.run.machine.get("memory_limit_bytes") or 0)
+        full = limit > 0 and use.memory_peak_bytes >= 0.9 * limit
+        if (use.swap_bytes < 200e6 and not full) or faults < 50:
             return
+        swapped = f"{words.size(use.swap_bytes)} were swapped out"
         yield Cause(
-            says=f"The machine ran short of memory: {words.size(use.swap_bytes)} were swapped out.",
+            says=f"The machine ran short of memory: {swapped}."
+            if not full
+            else f"The training filled the {words.size(limit)} of memory that its container has.",
             where=case.regions()[0].where,
             evidence=(
+                Evidence("of memory used at most", use.memory_peak_bytes, "bytes"),
                 Evidence("swapped out", use.swap_bytes, "bytes"),
                 Evidence("page faults from disk per second", faults, "count"),
             ),
@@ -123,40 +136,8 @@ class SlowingDown(HardwareRule):
 
     code = "FS604"
     name = "slowing-down"
-    examples = (
-        Example(
-            slow="""
-import keras, numpy as np
-
-x = np.random.default_rng(0).random((3200, 16)).astype("float32")
-
-class Remember(keras.callbacks.Callback):
-    seen = []
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.seen.append(logs["loss"])
-        self.mean = sum(sorted(self.seen * 100)) / len(self.seen)
-
-model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dense(1)])
-model.compile("sgd", "mse")
-model.fit(x, x[:, :1], batch_size=8, epochs=3, verbose=0, callbacks=[Remember()])
-""",
-            fast="""
-import keras, numpy as np
-
-x = np.random.default_rng(0).random((3200, 16)).astype("float32")
-
-class Remember(keras.callbacks.Callback):
-    def on_train_batch_end(self, batch, logs=None):
-        self.last = logs["loss"]
-
-model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dense(1)])
-model.compile("sgd", "mse")
-model.fit(x, x[:, :1], batch_size=8, epochs=3, verbose=0, callbacks=[Remember()])
-""",
-            estimable=False,
-        ),
-    )
+    rank = 30
+    examples = (example("slowing-down", estimable=False),)
 
     def diagnose(self, case: Case) -> Iterable[Cause]:
         """Compares five stretches of every training."""
@@ -178,11 +159,12 @@ model.fit(x, x[:, :1], batch_size=8, epochs=3, verbose=0, callbacks=[Remember()]
             if not rising or middles[-1] < 1.5 * middles[0] or not case.matters(lost, 0.1):
                 continue
             use = case.account.use
+            hook = _grows_in(region)
             grown = use.memory_grown_bytes if use is not None else 0
             with_memory = f"; the process grew by {words.size(grown)} meanwhile" if grown > 200e6 else ""
             yield Cause(
                 says=f"Steps got {middles[-1] / middles[0]:.1f} times slower over the run{with_memory}.",
-                where=_grows_in(region),
+                where=hook.where if hook is not None and hook.where is not None else region.where,
                 evidence=(
                     took("per step in the first fifth", middles[0]),
                     took("per step in the last fifth", middles[-1]),
@@ -190,13 +172,148 @@ model.fit(x, x[:, :1], batch_size=8, epochs=3, verbose=0, callbacks=[Remember()]
                 saves=case.saves(0.9 * lost),
                 remedy="Find what grows from step to step (a list, a graph, a history), and keep it bounded.",
                 claims=frozenset({f"{id(region)}:growth"}),
+                shares={f"{id(region)}:hook:{hook.name}": 0.9 * lost} if hook is not None else {},
             )
 
 
-def _grows_in(region: Region) -> Where | None:
-    """The hook that takes the longest, if one does; else the training's own line."""
+def _grows_in(region: Region) -> Part | None:
+    """The hook that takes the longest, if one does."""
     hooks = [part for part in region.parts if part.phase == "callback" and part.share >= 0.2]
-    return hooks[0].where if hooks and hooks[0].where is not None else region.where
+    return hooks[0] if hooks else None
 
 
-RULES = (InvisibleAccelerator(), IdleAccelerator(), MemoryPressure(), SlowingDown())
+HELD_UP = 0.25
+"""The part of the time that threads want a core in which they had none, from which on there are too many of them."""
+SETS_THREADS = r"set_num_threads|intra_op_parallelism_threads|OMP_NUM_THREADS"
+HARD_STEP = 1e8
+"""Floating point operations in a step from which on several threads pay."""
+WORKING = 2e9
+"""Operations per second: a step that does fewer spends its time elsewhere, and threads are not what it lacks."""
+
+
+class ThreadRule(HardwareRule):
+    """A number of threads that does not fit the cores, in a training whose steps compute."""
+
+    def computing(self, case: Case) -> Iterable[tuple[Region, int, float, float]]:
+        """Regions on the CPU whose steps compute: with threads, usable cores and operations per second."""
+        for region in case.regions("fit", "train_on_batch"):
+            settings = case.settings(region)
+            threads = settings.get("threads") or {}
+            each, batch = settings.get("multiplications"), settings.get("batch_size")
+            step = seconds_of(region, "step")
+            if settings.get("device") != "cpu" or not threads.get("intra") or not each or not batch or not step:
+                continue
+            operations = 6 * each * batch  # a multiplication and an addition, forward and twice as many backward
+            rate = operations * region.steps / step
+            if operations >= HARD_STEP and rate >= WORKING and case.matters(step, 0.3):
+                yield region, int(threads["intra"]), float(threads["cores"]), rate
+
+    def set_by(self, case: Case, region: Region) -> str:
+        """Which variables set the threads, as words in brackets; nothing if none does."""
+        environment = case.settings(region)["threads"].get("environment", {})
+        found = [f"{name}={environment[name]}" for name in THREAD_VARIABLES if name in environment]
+        return f" ({', '.join(found)})" if found else ""
+
+    def setter(self, case: Case) -> str:
+        """How the number is set on this backend."""
+        if case.run.backend == "tensorflow":
+            return "tf.config.threading.set_intra_op_parallelism_threads"
+        return "torch.set_num_threads"
+
+
+class ThreadOversubscription(ThreadRule):
+    """More threads compute than there are cores for them, and they wait for one another.
+
+    The threads of one operation finish together: one that has no core holds all of them up. Workers that load data
+    take cores from them; a number of threads may have been copied from a larger machine; and in a container that is
+    given a part of the machine, backends count all of its cores.
+
+    fitscope says so when threads and worker processes are more than the cores that the process may use, the steps
+    compute, and the kernel counted that threads of the training wanted a core and had none for a large part of the
+    time.
+
+    Change: fewer threads, so that they fit beside the workers: `torch.set_num_threads`, `OMP_NUM_THREADS`,
+    `tf.config.threading.set_intra_op_parallelism_threads`.
+    """
+
+    code = "FS605"
+    name = "thread-oversubscription"
+
+    def diagnose(self, case: Case) -> Iterable[Cause]:
+        """Holds threads and workers against the cores, and against what the kernel counted."""
+        use = case.account.use
+        if case.foreign_cores >= FOREIGN_CORES or use is None or use.held_up is None:
+            return  # other programs hold threads up, too
+        for region, threads, cores, _ in self.computing(case):
+            workers = max((fact["workers"] for fact in case.facts("workers", region) if fact["processes"]), default=0)
+            if threads < 2 or threads + workers <= cores or use.held_up < HELD_UP:
+                continue
+            step = seconds_of(region, "step")
+            fitting = max(1, int(cores) - workers) if workers else max(1, int(cores))
+            beside = f" beside {words.count(workers, 'worker process')}" if workers else ""
+            yield Cause(
+                says=f"{words.count(threads, 'thread')} compute on {words.count(int(cores), 'core')}{beside}"
+                f"{self.set_by(case, region)}: they wait for one another.",
+                where=case.find(SETS_THREADS) or region.where,
+                evidence=(
+                    counted("threads that compute one operation", threads),
+                    counted("cores that the process may use", cores),
+                    share("of the time that its threads wanted a core, they had none", use.held_up),
+                    share("of the training is the step", step / case.seconds),
+                ),
+                saves=(0.0, use.held_up * step),
+                remedy=f"Compute with fewer threads: {self.setter(case)}({fitting}).",
+                claims=frozenset({f"{id(region)}:threads"}),
+            )
+
+
+class ThreadStarvation(ThreadRule):
+    """The backend computes with fewer threads than there are cores.
+
+    `OMP_NUM_THREADS=1` of a batch system or a launcher, or a number that was set for a loader's workers.
+
+    fitscope says so when the backend has at most half as many threads as the process may use cores, the steps compute
+    (from the model's multiplications and the measured time), and the other cores were idle.
+
+    Change: as many threads as cores: `torch.set_num_threads`, `OMP_NUM_THREADS`,
+    `tf.config.threading.set_intra_op_parallelism_threads`.
+    """
+
+    code = "FS606"
+    name = "thread-starvation"
+    examples = (example("thread-starvation", backends=("torch",), estimable=False),)
+
+    def diagnose(self, case: Case) -> Iterable[Cause]:
+        """Holds the threads against the cores that were idle."""
+        use = case.account.use
+        if case.foreign_cores >= FOREIGN_CORES:
+            return  # cores that other programs use are not idle
+        for region, threads, cores, rate in self.computing(case):
+            if not starved(threads, cores) or use is None or use.process_cpu > threads + 0.4:
+                continue
+            step = seconds_of(region, "step")
+            gain = min(cores / threads, 8.0)
+            yield Cause(
+                says=f"{words.count(threads, 'thread')} {'computes' if threads == 1 else 'compute'} where "
+                f"{words.count(int(cores), 'core')} could{self.set_by(case, region)}.",
+                where=case.find(SETS_THREADS) or region.where,
+                evidence=(
+                    counted("threads that compute one operation", threads),
+                    counted("cores that the process may use", cores),
+                    counted("cores that it used", use.process_cpu),
+                    counted("GFLOP/s that the step reached", rate / 1e9),
+                ),
+                saves=(step * (1 - 1 / (1 + 0.2 * (gain - 1))), step * (1 - 1 / gain)),
+                remedy=f"Compute with as many threads as there are cores: {self.setter(case)}({int(cores)}).",
+                claims=frozenset({f"{id(region)}:threads"}),
+            )
+
+
+RULES = (
+    InvisibleAccelerator(),
+    IdleAccelerator(),
+    MemoryPressure(),
+    SlowingDown(),
+    ThreadOversubscription(),
+    ThreadStarvation(),
+)

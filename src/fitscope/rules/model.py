@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from fitscope import words
 from fitscope.model import Evidence, Line, Region
 from fitscope.rules.case import Case, counted, parts_of, seconds_of, share, took
-from fitscope.rules.rule import Cause, Example, Hit, Rule
+from fitscope.rules.rule import Cause, Hit, Rule, example
 from fitscope.source import INTO_PYTHON, Inner, Script
 
 IN_PYTHON = ("keras.ops.convert_to_numpy", "numpy.", "sklearn.metrics.")
@@ -67,42 +67,7 @@ class PythonInModel(ModelRule):
     code = "FS401"
     name = "python-in-model"
     rank = 30
-    examples = (
-        Example(
-            slow="""
-import time
-import keras, numpy as np, tensorflow as tf
-
-def smooth(values):
-    time.sleep(0.004)
-    return np.sin(values)
-
-class Smooth(keras.layers.Layer):
-    def call(self, inputs):
-        return tf.ensure_shape(tf.numpy_function(smooth, [inputs], tf.float32), inputs.shape)
-
-x = np.random.default_rng(0).random((1600, 8)).astype("float32")
-model = keras.Sequential([keras.Input((8,)), Smooth(), keras.layers.Dense(8), keras.layers.Dense(1)])
-model.compile("sgd", "mse")
-model.fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0)
-""",
-            fast="""
-import keras, numpy as np
-
-class Smooth(keras.layers.Layer):
-    def call(self, inputs):
-        return keras.ops.sin(inputs)
-
-x = np.random.default_rng(0).random((1600, 8)).astype("float32")
-model = keras.Sequential([keras.Input((8,)), Smooth(), keras.layers.Dense(8), keras.layers.Dense(1)])
-model.compile("sgd", "mse")
-model.fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0)
-""",
-            line="def smooth(values):",
-            backends=("tensorflow",),
-            estimable=False,
-        ),
-    )
+    examples = (example("python-in-model", line="def smooth(values):", backends=("tensorflow",), estimable=False),)
 
     def of_region(self, case: Case, region: Region) -> Iterable[Cause]:
         """Functions that are called back, and NumPy lines in eager steps."""
@@ -174,63 +139,9 @@ class LoopInModel(ModelRule):
     name = "loop-in-model"
     rank = 40
     examples = (
-        Example(
-            slow="""
-import keras, numpy as np, tensorflow as tf
-
-def loss(y_true, y_pred):
-    rows = tf.map_fn(lambda pair: tf.reduce_sum(tf.square(pair[0] - pair[1])), (y_true, y_pred), tf.float32)
-    return tf.reduce_mean(rows)
-
-x = np.random.default_rng(0).random((3840, 16)).astype("float32")
-model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(16)])
-model.compile("sgd", loss)
-model.fit(x, x, batch_size=64, epochs=4, verbose=0)
-""",
-            fast="""
-import keras, numpy as np, tensorflow as tf
-
-def loss(y_true, y_pred):
-    return tf.reduce_mean(tf.reduce_sum(tf.square(y_true - y_pred), axis=-1))
-
-x = np.random.default_rng(0).random((3840, 16)).astype("float32")
-model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(16)])
-model.compile("sgd", loss)
-model.fit(x, x, batch_size=64, epochs=4, verbose=0)
-""",
-            line="rows = tf.map_fn",
-            backends=("tensorflow",),
-            estimable=False,
-        ),
-        Example(
-            slow="""
-import keras, numpy as np
-
-def loss(y_true, y_pred):
-    total = 0.0
-    for row in range(64):
-        total = total + keras.ops.sum(keras.ops.square(y_true[row] - y_pred[row]))
-    return total / 64
-
-x = np.random.default_rng(0).random((3840, 16)).astype("float32")
-model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(16)])
-model.compile("sgd", loss)
-model.fit(x, x, batch_size=64, epochs=4, verbose=0)
-""",
-            fast="""
-import keras, numpy as np
-
-def loss(y_true, y_pred):
-    return keras.ops.mean(keras.ops.sum(keras.ops.square(y_true - y_pred), axis=-1))
-
-x = np.random.default_rng(0).random((3840, 16)).astype("float32")
-model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(16)])
-model.compile("sgd", loss)
-model.fit(x, x, batch_size=64, epochs=4, verbose=0)
-""",
-            line="total = total + keras.ops.sum",
-            backends=("torch",),
-            estimable=False,
+        example("loop-in-model", number=1, line="rows = tf.map_fn", backends=("tensorflow",), estimable=False),
+        example(
+            "loop-in-model", number=2, line="total = total + keras.ops.sum", backends=("torch",), estimable=False
         ),
     )
 
@@ -344,29 +255,8 @@ class Float16OnCpu(ModelRule):
     name = "float16-on-cpu"
     fixable = True
     examples = (
-        Example(
-            slow="""
-import keras, numpy as np
-
-keras.mixed_precision.set_global_policy("mixed_float16")
-x = np.random.default_rng(0).random((256, 24, 24, 3)).astype("float32")
-model = keras.Sequential([keras.Input((24, 24, 3)), keras.layers.Conv2D(24, 3, activation="relu"),
-                          keras.layers.Conv2D(24, 3, activation="relu"), keras.layers.GlobalAveragePooling2D(),
-                          keras.layers.Dense(1, dtype="float32")])
-model.compile("sgd", "mse")
-model.fit(x, x[:, 0, 0, :1], batch_size=32, epochs=3, verbose=0)
-keras.mixed_precision.set_global_policy("float32")
-""",
-            fast="""
-import keras, numpy as np
-
-x = np.random.default_rng(0).random((256, 24, 24, 3)).astype("float32")
-model = keras.Sequential([keras.Input((24, 24, 3)), keras.layers.Conv2D(24, 3, activation="relu"),
-                          keras.layers.Conv2D(24, 3, activation="relu"), keras.layers.GlobalAveragePooling2D(),
-                          keras.layers.Dense(1)])
-model.compile("sgd", "mse")
-model.fit(x, x[:, 0, 0, :1], batch_size=32, epochs=3, verbose=0)
-""",
+        example(
+            "float16-on-cpu",
             line='set_global_policy("mixed_float16")',
             backends=("tensorflow", "torch"),
             estimable=False,
@@ -418,31 +308,7 @@ class Float64Model(ModelRule):
     name = "float64-model"
     fixable = True
     examples = (
-        Example(
-            slow="""
-import keras, numpy as np
-
-keras.config.set_floatx("float64")
-x = np.random.default_rng(0).random((2560, 256))
-model = keras.Sequential([keras.Input((256,)), keras.layers.Dense(1024, activation="relu"),
-                          keras.layers.Dense(256, activation="relu"), keras.layers.Dense(1)])
-model.compile("sgd", "mse")
-model.fit(x, x[:, :1], batch_size=64, epochs=6, verbose=0)
-keras.config.set_floatx("float32")
-""",
-            fast="""
-import keras, numpy as np
-
-x = np.random.default_rng(0).random((2560, 256)).astype("float32")
-model = keras.Sequential([keras.Input((256,)), keras.layers.Dense(1024, activation="relu"),
-                          keras.layers.Dense(256, activation="relu"), keras.layers.Dense(1)])
-model.compile("sgd", "mse")
-model.fit(x, x[:, :1], batch_size=64, epochs=6, verbose=0)
-""",
-            line='set_floatx("float64")',
-            backends=("tensorflow", "torch"),
-            estimable=False,
-        ),
+        example("float64-model", line='set_floatx("float64")', backends=("tensorflow", "torch"), estimable=False),
     )
 
     def of_region(self, case: Case, region: Region) -> Iterable[Cause]:
@@ -480,34 +346,7 @@ class EpochsPastBest(ModelRule):
 
     code = "FS410"
     name = "epochs-past-best"
-    fixable = True
-    examples = (
-        Example(
-            slow="""
-import keras, numpy as np
-
-rng = np.random.default_rng(0)
-x, y = rng.random((96, 32)).astype("float32"), rng.random((96, 1)).astype("float32")
-keras.utils.set_random_seed(0)
-model = keras.Sequential([keras.Input((32,)), keras.layers.Dense(256, activation="relu"), keras.layers.Dense(1)])
-model.compile(keras.optimizers.Adam(0.01), "mse")
-model.fit(x[:64], y[:64], batch_size=2, epochs=40, validation_data=(x[64:], y[64:]), verbose=0)
-""",
-            fast="""
-import keras, numpy as np
-
-rng = np.random.default_rng(0)
-x, y = rng.random((96, 32)).astype("float32"), rng.random((96, 1)).astype("float32")
-keras.utils.set_random_seed(0)
-model = keras.Sequential([keras.Input((32,)), keras.layers.Dense(256, activation="relu"), keras.layers.Dense(1)])
-model.compile(keras.optimizers.Adam(0.01), "mse")
-stop = keras.callbacks.EarlyStopping(patience=3, restore_best_weights=True)
-model.fit(x[:64], y[:64], batch_size=2, epochs=40, validation_data=(x[64:], y[64:]), verbose=0, callbacks=[stop])
-""",
-            line="model.fit(x[:64], y[:64]",
-            estimable=False,
-        ),
-    )
+    examples = (example("epochs-past-best", line="model.fit(x[:64], y[:64]", estimable=False),)
 
     def diagnose(self, case: Case) -> Iterable[Cause]:
         """Looks at the history of every fit."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fitscope.model import Evidence, Where
 
@@ -28,6 +29,8 @@ class Cause:
     remedy: str
     claims: frozenset[str] = frozenset()
     """The parts whose time this explains."""
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of it that lie in parts which other causes explain, too: they are counted once."""
     rank: int | None = None
     """In place of the rule's own rank."""
 
@@ -52,6 +55,16 @@ class Example:
     """The text of the line that the finding is about; empty where it has none."""
     estimable: bool = True
     """Whether fast over slow is the gain that the finding estimates."""
+
+
+EXAMPLES = Path(__file__).parent / "examples"
+
+
+def example(cause: str, number: int = 0, **more: Any) -> Example:
+    """The scripts `slow.py` and `fast.py` in the folder of a cause (`slow_1.py` …, if it has several examples)."""
+    tail = f"_{number}" if number else ""
+    slow, fast = (EXAMPLES / cause / f"{kind}{tail}.py" for kind in ("slow", "fast"))
+    return Example(slow.read_text(encoding="utf-8"), fast.read_text(encoding="utf-8"), **more)
 
 
 class Rule:

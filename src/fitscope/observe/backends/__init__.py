@@ -41,6 +41,18 @@ class Backend(Protocol):
     def device(self) -> str:
         """The kind of device that trains: cpu, gpu, tpu, mps."""
 
+    def start_trace(self, folder: str) -> None:
+        """Starts the backend's own profiler; raises if it cannot, or if somebody else uses it."""
+
+    def stop_trace(self, folder: str) -> str:
+        """Stops it; the name of the file that it wrote below the folder."""
+
+    def mark(self, name: str) -> Any:
+        """A context manager that marks what happens in it on the profiler's timeline."""
+
+    def mark_step(self, number: int) -> Any:
+        """The same for a step, as the tools that read the trace expect it."""
+
 
 def load(name: str) -> Backend:
     """The module of a backend."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from pathlib import Path
 from threading import get_ident
 from types import ModuleType
 from typing import Any
@@ -79,6 +80,33 @@ def hold(seams: Seams) -> None:
 def device() -> str:
     """The kind of device that trains."""
     return str(sys.modules["jax"].default_backend())
+
+
+def start_trace(folder: str) -> None:
+    """Starts JAX' profiler, without its Python tracer where that can be said."""
+    profiler: Any = sys.modules["jax"].profiler
+    options: Any = {}
+    if hasattr(profiler, "ProfileOptions"):
+        options = {"profiler_options": profiler.ProfileOptions()}
+        options["profiler_options"].python_tracer_level = 0
+    profiler.start_trace(folder, **options)
+
+
+def stop_trace(folder: str) -> str:
+    """Stops it; the name of the file that it wrote below the folder."""
+    profiler: Any = sys.modules["jax"].profiler
+    profiler.stop_trace()
+    return str(next(Path(folder).rglob("*.xplane.pb")))
+
+
+def mark(name: str) -> Any:
+    """Marks what happens in it on the profiler's timeline."""
+    return sys.modules["jax"].profiler.TraceAnnotation(name)
+
+
+def mark_step(number: int) -> Any:
+    """Marks a step."""
+    return sys.modules["jax"].profiler.StepTraceAnnotation("train", step_num=number)
 
 
 class _Batches:

@@ -6,14 +6,15 @@ import functools
 import re
 import sys
 import weakref
+from pathlib import Path
 from statistics import median
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-from fitscope.observe import inner_loops, tfdata
+from fitscope.observe import inner_loops, tfdata, updates
 from fitscope.observe.calls import Call, Waits, note_first
 from fitscope.observe.compiles import count
-from fitscope.observe.ledger import Ledger
+from fitscope.observe.ledger import Ledger, Place, clock
 from fitscope.observe.recorder import recorder
 from fitscope.observe.seams import Seams, user_place
 
@@ -80,6 +81,32 @@ def device() -> str:
     devices = sys.modules["tensorflow"].config.get_visible_devices()
     kinds = {str(device.device_type).lower() for device in devices}
     return next((kind for kind in ("tpu", "gpu") if kind in kinds), "cpu")
+
+
+def start_trace(folder: str) -> None:
+    """Starts TensorFlow's profiler, without its Python tracer, which would slow the training down."""
+    profiler: Any = sys.modules["tensorflow"].profiler.experimental
+    options = profiler.ProfilerOptions(host_tracer_level=2, python_tracer_level=0, device_tracer_level=1)
+    profiler.start(folder, options=options)
+
+
+def stop_trace(folder: str) -> str:
+    """Stops it; the name of the file that it wrote below the folder."""
+    profiler: Any = sys.modules["tensorflow"].profiler.experimental
+    profiler.stop()
+    return str(next(Path(folder).rglob("*.xplane.pb")))
+
+
+def mark(name: str) -> Any:
+    """Marks what happens in it on the profiler's timeline."""
+    profiler: Any = sys.modules["tensorflow"].profiler.experimental
+    return profiler.Trace(name)
+
+
+def mark_step(number: int) -> Any:
+    """Marks a step; without `_r` the tools that read the trace see none."""
+    profiler: Any = sys.modules["tensorflow"].profiler.experimental
+    return profiler.Trace("train", step_num=number, _r=1)
 
 
 # --- the wait for data ------------------------------------------------------------------------------------
@@ -312,7 +339,7 @@ _types: dict[tuple[Any, ...], tuple[int, Any]] = {}
 def _tracing(ledger: Ledger, function_type: Any, args: Any, kwargs: Any) -> Any:
     owner: Any = ledger.call or ledger.loop
     if owner is None or ledger.node == ledger.outside:
-        return None
+        return _tracing_outside(ledger, function_type, args, kwargs) if owner is None else None
     node = ledger.node
     if node == owner.stations.setup:
         return None  # Keras makes a pipeline of its own for this call: part of preparing, not of the step
@@ -325,6 +352,9 @@ def _tracing(ledger: Ledger, function_type: Any, args: Any, kwargs: Any) -> Any:
 def _traced(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
     if token is None:
         return
+    if isinstance(token, _Outside):
+        _traced_outside(ledger, token)
+        return
     owner, node, outermost, began, options, function_type, where = token
     if not outermost:
         return
@@ -333,6 +363,33 @@ def _traced(ledger: Ledger, token: Any, result: Any, error: BaseException | None
     name = str(getattr(options, "name", "a function"))
     cause, detail = _cause((owner.root, name), function, function_type)
     count(owner.root, name, cause, detail, now - began, where)
+
+
+class _Outside(NamedTuple):
+    """A trace that no call and no loop asked for, as far as is known."""
+
+    began: int
+    options: Any
+    function_type: Any
+    where: Place | None
+
+
+def _tracing_outside(ledger: Ledger, function_type: Any, args: Any, kwargs: Any) -> _Outside:
+    if ledger.traces == 0:
+        ledger.traces_update = False
+    ledger.traces += 1
+    options = args[2] if len(args) > 2 else kwargs.get("tracing_options")
+    return _Outside(clock(), options, function_type, user_place(sys._getframe(2)))
+
+
+def _traced_outside(ledger: Ledger, trace: _Outside) -> None:
+    ledger.traces -= 1
+    if ledger.traces or not ledger.traces_update:
+        return
+    function = getattr(trace.options, "python_function", None)
+    name = str(getattr(trace.options, "name", "a function"))
+    cause, detail = _cause((trace.where, name), function, trace.function_type)
+    updates.traced(ledger, trace.where, updates.Trace(clock() - trace.began, name, cause, detail))
 
 
 def _cause(key: tuple[Any, ...], function: Any, function_type: Any) -> tuple[str, str]:

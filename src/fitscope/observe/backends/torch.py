@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from types import ModuleType
 from typing import Any
@@ -61,6 +62,41 @@ def device() -> str:
     from keras.src.backend.torch.core import get_device
 
     return str(get_device()).split(":")[0].replace("cuda", "gpu")
+
+
+def start_trace(folder: str) -> None:
+    """Starts torch's profiler on the CPU and on the GPU, where there is one."""
+    torch: Any = sys.modules["torch"]
+    if torch._C._autograd._profiler_enabled():
+        raise RuntimeError("torch.profiler is already in use")
+    kinds = [torch.profiler.ProfilerActivity.CPU]
+    if torch.cuda.is_available():
+        kinds.append(torch.profiler.ProfilerActivity.CUDA)
+    profiler = torch.profiler.profile(activities=kinds)
+    profiler.start()
+    _profilers.append(profiler)
+
+
+def stop_trace(folder: str) -> str:
+    """Stops it; the name of the file that it wrote below the folder."""
+    profiler = _profilers.pop()
+    profiler.stop()
+    path = os.path.join(folder, "trace.pt.trace.json.gz")
+    profiler.export_chrome_trace(path)
+    return path
+
+
+def mark(name: str) -> Any:
+    """Marks what happens in it on the profiler's timeline."""
+    return sys.modules["torch"].profiler.record_function(name)
+
+
+def mark_step(number: int) -> Any:
+    """Marks a step by the name that torch.profiler itself gives it."""
+    return mark(f"ProfilerStep#{number}")
+
+
+_profilers: list[Any] = []
 
 
 _hearing: list[Any] = []

@@ -1,0 +1,1 @@
+"""The machine examined: what it has, what the backends see of it, what it reaches."""

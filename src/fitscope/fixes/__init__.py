@@ -1,0 +1,17 @@
+"""Kinds of edits: what to change in a script for a finding, one small class for each."""
+
+from __future__ import annotations
+
+from fitscope.fixes import callbacks, execution, loaders, pipelines, settings
+from fitscope.fixes.kind import Kind
+
+KINDS: tuple[Kind, ...] = (
+    *pipelines.KINDS,
+    *loaders.KINDS,
+    *callbacks.KINDS,
+    *execution.KINDS,
+    *settings.KINDS,
+)
+
+BY_CAUSE = {cause: [kind for kind in KINDS if cause in kind.causes] for kind in KINDS for cause in kind.causes}
+"""For each cause the kinds of edits that remove it; the first that is sure is taken."""

@@ -1,0 +1,326 @@
+"""Edits of callbacks: beside the training, less often, or with the cheaper call."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from fitscope.fixes.draft import Draft, Unsure
+from fitscope.fixes.effects import RANDOM
+from fitscope.fixes.kind import Kind, Place, only
+from fitscope.fixes.text import Text
+from fitscope.model import Edit
+from fitscope.source import BATCH_HOOKS, Script
+from fitscope.syntax import listed
+
+HELPLESS = 0.75
+"""A hook that takes this share of the training keeps a thread beside it busy for about as long."""
+EVERY = 10
+MANY_ROWS = 1024
+FILES = (".keras", ".weights.h5")
+CHECKPOINT_ARGUMENTS = listed(
+    "filepath monitor verbose save_best_only save_weights_only mode save_freq initial_value_threshold"
+)
+
+
+def _callback(place: Place) -> tuple[Place, ast.ClassDef]:
+    """The class of the callback that a finding is about, where its file has it."""
+    owner = place.owner()
+    if owner is not None and place.script.derives(owner, "keras.callbacks."):
+        return place, owner
+    named = re.search(r"\b(\w+)\.on_\w+|^(\w+) makes Keras wait", place.finding.says)
+    for text in place.project.texts() if named else ():
+        for each in text.script.classes:
+            if each.name in named.groups() and text.script.derives(each, "keras.callbacks."):  # type: ignore[union-attr]
+                return Place(place.finding, place.project, text), each
+    raise Unsure("the class of the callback is out of sight")
+
+
+def _share(place: Place) -> float:
+    """The part of the training that the hook takes; 0 where nobody measured it."""
+    return max((item.value for item in place.finding.evidence if item.unit == "share"), default=0.0)
+
+
+def given_callbacks(place: Place, owner: ast.ClassDef) -> tuple[Text, list[ast.expr]]:
+    """The expressions that hand a callback of a class to a training."""
+    made = {call for _, call in place.made(owner)}
+    found: dict[ast.expr, Text] = {}
+    for text in place.project.texts():
+        script = text.script
+        for call in script.model_calls("fit", "fit_generator", "evaluate", "predict"):
+            for item in listed_callbacks(script, script.argument(call, "callbacks")):
+                if item in made or any(value in made for value in script.values(item)):
+                    found[item] = text
+        for call in made & set(script.calls):
+            parent = script.parents.get(call)
+            if isinstance(parent, ast.Call) and script.method(parent) == "append":
+                found[call] = text
+    if not found:
+        raise Unsure(f"where {owner.name} is given to the training is out of sight")
+    texts = {text.path: text for text in found.values()}
+    if len(texts) > 1:
+        raise Unsure(f"{owner.name} is given to trainings in several files")
+    return next(iter(texts.values())), list(found)
+
+
+def listed_callbacks(script: Script, node: ast.expr | None) -> list[ast.expr]:
+    """The items of a list of callbacks, as far as it is in sight."""
+    if isinstance(node, ast.List | ast.Tuple):
+        return [item for item in node.elts if not isinstance(item, ast.Starred)]
+    if isinstance(node, ast.Name):
+        values = script.values(node)
+        return listed_callbacks(script, values[0]) if len(values) == 1 else [node]
+    return [node] if node is not None else []
+
+
+class InBackground(Kind):
+    """A callback that needs nothing of the model works beside the training."""
+
+    causes = ("blocking-callback", "network-in-callback", "per-batch-logging", "slow-epoch-callback", "forced-sync")
+
+    def edit(self, place: Place) -> Edit:
+        """fitscope.Background around it."""
+        place, owner = _callback(place)
+        _check_background(place.script, owner)
+        if _share(place) >= HELPLESS:
+            raise Unsure("one thread beside the training would be busy for longer than the training")
+        text, items = given_callbacks(place, owner)
+        draft = place.draft(text)
+        for item in items:
+            draft.wrap(item, f"{draft.name('fitscope.Background', item)}(")
+        drawn = [
+            place.script.called(call)
+            for method in place.script.methods(owner).values()
+            for call in place.script.calls_of(method)
+            if place.script.called(call).startswith(RANDOM)
+        ]
+        risk = f"{owner.name} draws random numbers ({drawn[0]}) while the training may draw, too" if drawn else ""
+        return place.edit(draft, f"{owner.name} works beside the training; every record is kept, in order", risk)
+
+
+def _check_background(script: Script, owner: ast.ClassDef) -> None:
+    """Raises Unsure where a callback cannot leave the training's thread."""
+    for method in script.methods(owner).values():
+        parameters = set(script.parameters(method))
+        for node in script.own(method):
+            if isinstance(node, ast.Attribute) and node.attr in ("model", "_model") and _is_self(node.value):
+                raise Unsure(f"{owner.name} uses the model, which the training changes meanwhile")
+            if isinstance(node, ast.Assign | ast.AugAssign):
+                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                    changed = target.value if isinstance(target, ast.Subscript) else None
+                    if isinstance(changed, ast.Name) and changed.id in parameters:
+                        raise Unsure(f"{owner.name} changes {changed.id}, which the training reads")
+        for call in script.calls_of(method):
+            name = script.called(call)
+            if name.startswith(("matplotlib.", "IPython.", "tensorflow.summary.", "input")):
+                raise Unsure(f"{owner.name} calls {name}, which belongs to the main thread")
+
+
+def _is_self(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+class Sometimes(Kind):
+    """A callback's batch hooks are called for some of the batches."""
+
+    causes = ("blocking-callback", "network-in-callback", "per-batch-logging", "predict-in-callback")
+
+    def edit(self, place: Place) -> Edit:
+        """fitscope.Every around it."""
+        place, owner = _callback(place)
+        if not BATCH_HOOKS & set(place.script.methods(owner)):
+            raise Unsure(f"{owner.name} works once per epoch")
+        text, items = given_callbacks(place, owner)
+        draft = place.draft(text)
+        for item in items:
+            draft.wrap(item, f"{draft.name('fitscope.Every', item)}(", f", batches={EVERY})")
+        return place.edit(
+            draft,
+            f"{owner.name} sees every {EVERY}th batch",
+            "it does not see the others, and leaves out their records",
+        )
+
+
+class LessTensorBoard(Kind):
+    """TensorBoard writes once per epoch, and numbers only."""
+
+    causes = ("per-batch-logging",)
+
+    def edit(self, place: Place) -> Edit:
+        """Its settings."""
+        if not place.finding.says.startswith("TensorBoard"):
+            raise Unsure("it is not TensorBoard that writes")
+        found = [
+            (text, call)
+            for text in place.project.texts()
+            for call in text.script.calls
+            if text.script.called(call) == "keras.callbacks.TensorBoard"
+        ]
+        here = [(text, call) for text, call in found if text.path == place.text.path and call in place.calls()]
+        text, call = only(here or found, "TensorBoard callback")
+        draft = place.draft(text)
+        lost = []
+        for name, usual, value in (
+            ("update_freq", "epoch", '"epoch"'),
+            ("histogram_freq", 0, "0"),
+            ("write_images", False, "False"),
+        ):
+            given = text.script.argument(call, name)
+            if given is not None and text.script.literal(given) != usual:
+                draft.replace(given, value)
+                lost.append(name)
+        if not lost:
+            raise Unsure("TensorBoard's settings are made out of sight")
+        said = ", ".join(lost)
+        return place.edit(draft, "TensorBoard writes its numbers once per epoch", f"fewer records: {said}")
+
+
+class OnBatch(Kind):
+    """A prediction for a few rows without setting up a pipeline and a loop."""
+
+    causes = ("predict-in-callback", "predict-in-loop")
+
+    def edit(self, place: Place) -> Edit:
+        """predict_on_batch."""
+        script = place.script
+        predictions = set(script.model_calls("predict"))
+        calls = [call for call in place.calls() if call in predictions]
+        if not calls:
+            if set(place.calls()) & set(script.model_calls("evaluate")):
+                raise Unsure("test_on_batch adds to the metrics of the training instead of starting anew")
+            raise Unsure("the source shows no predict at this place")
+        draft = place.draft()
+        for call in calls:
+            self._change(place, draft, call)
+        risk = ""
+        if place.project.backend == "torch" and place.others_draw():
+            risk = "on PyTorch predict draws a random number, and predict_on_batch does not: later orders differ"
+        return place.edit(draft, "predicts the rows as one batch, without a pipeline and a loop of its own", risk)
+
+    @staticmethod
+    def _change(place: Place, draft: Draft, call: ast.Call) -> None:
+        script = place.script
+        rows = script.argument(call, "x", 0)
+        dropped = [keyword.arg for keyword in call.keywords if keyword.arg != "x"]
+        if rows is None or len(call.args) > 1 or not set(dropped) <= {"verbose", "batch_size"}:
+            raise Unsure("this predict has arguments that predict_on_batch does not take")
+        if not _few_rows(script, rows) and not place.project.one_batch_each("predict", place.finding.where):
+            raise Unsure("how many rows it predicts cannot be told from the source, and one batch may be too large")
+        if place.project.backend == "jax" and _written_into(script, call):
+            raise Unsure("on JAX the result of predict_on_batch cannot be written into")
+        draft.rename_method(call, "predict_on_batch")
+        for name in dropped:
+            assert name is not None
+            draft.remove_keyword(call, name)
+
+
+def _written_into(script: Script, call: ast.Call) -> bool:
+    """Whether the array that a call gives, or a part of it, is changed in place."""
+    node: ast.AST = call
+    while isinstance(parent := script.parents.get(node), ast.Subscript):
+        node = parent
+    if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
+        return False
+    name, function = parent.targets[0].id, script.function_of(call)
+    return any(
+        isinstance(each, ast.Subscript)
+        and isinstance(each.ctx, ast.Store)
+        and isinstance(each.value, ast.Name)
+        and each.value.id == name
+        for each in script.own(function if function is not None else script.tree)
+    )
+
+
+def _few_rows(script: Script, rows: ast.expr) -> bool:
+    """Whether an expression has so few rows that they make one batch."""
+    if script.one_row(rows):
+        return True
+    if isinstance(rows, ast.Name):
+        values = script.values(rows)
+        return len(values) == 1 and _few_rows(script, values[0])
+    if isinstance(rows, ast.Subscript):
+        index = rows.slice.elts[0] if isinstance(rows.slice, ast.Tuple) and rows.slice.elts else rows.slice
+        if isinstance(index, ast.Slice) and index.step is None:
+            low = script.literal(index.lower) if index.lower is not None else 0
+            high = script.literal(index.upper)
+            return isinstance(low, int) and isinstance(high, int) and 0 <= low < high and high - low <= MANY_ROWS
+    return False
+
+
+class CheckpointBeside(Kind):
+    """Checkpoints are written beside the training."""
+
+    causes = ("frequent-checkpoint",)
+
+    def edit(self, place: Place) -> Edit:
+        """fitscope.BackgroundCheckpoint for ModelCheckpoint."""
+        text, call = _checkpoint(place)
+        if _share(place) >= HELPLESS:
+            raise Unsure("writing takes longer than the training")
+        if any(keyword.arg not in CHECKPOINT_ARGUMENTS for keyword in call.keywords):
+            raise Unsure("it has arguments that BackgroundCheckpoint does not take")
+        path = text.script.argument(call, "filepath", 0)
+        end = path.values[-1] if isinstance(path, ast.JoinedStr) and path.values else path
+        name = text.script.literal(end)
+        if not isinstance(name, str) or not name.endswith(FILES):
+            raise Unsure("BackgroundCheckpoint writes .keras and .weights.h5 files, and this name is another")
+        draft = place.draft(text)
+        draft.replace(call.func, draft.name("fitscope.BackgroundCheckpoint", call))
+        return place.edit(draft, "the same checkpoints, written beside the training")
+
+
+class CheckpointPerEpoch(Kind):
+    """The model is saved once per epoch."""
+
+    causes = ("frequent-checkpoint",)
+
+    def edit(self, place: Place) -> Edit:
+        """save_freq="epoch"."""
+        text, call = _checkpoint(place)
+        if type(text.script.literal(text.script.argument(call, "save_freq"))) is not int:
+            raise Unsure("it is saved once per epoch already")
+        draft = place.draft(text)
+        draft.set_keyword(call, "save_freq", '"epoch"')
+        return place.edit(draft, "saves once per epoch", "there are fewer checkpoints")
+
+
+def _checkpoint(place: Place) -> tuple[Text, ast.Call]:
+    found = [
+        (text, call)
+        for text in place.project.texts()
+        for call in text.script.calls
+        if text.script.called(call) == "keras.callbacks.ModelCheckpoint"
+    ]
+    here = [(text, call) for text, call in found if text.path == place.text.path and call in place.calls()]
+    found_one: tuple[Text, ast.Call] = only(here or found, "ModelCheckpoint")
+    return found_one
+
+
+class QuietBar(Kind):
+    """One line per epoch instead of a progress bar."""
+
+    causes = ("progress-bar",)
+
+    def edit(self, place: Place) -> Edit:
+        """verbose=2."""
+        script = place.script
+        known = set(script.model_calls("fit", "evaluate", "predict"))
+        call = only([call for call in place.calls() if call in known][:1], "training at this place")
+        position = {"fit": 4, "evaluate": 3, "predict": 2}[script.method(call)]
+        draft = place.draft()
+        if len(call.args) > position:
+            draft.replace(call.args[position], "2")
+        else:
+            draft.set_keyword(call, "verbose", "2")
+        return place.edit(draft, "prints one line per epoch instead of a progress bar")
+
+
+KINDS = (
+    LessTensorBoard(),
+    InBackground(),
+    OnBatch(),
+    Sometimes(),
+    CheckpointBeside(),
+    CheckpointPerEpoch(),
+    QuietBar(),
+)

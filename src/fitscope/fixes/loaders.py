@@ -1,0 +1,301 @@
+"""Edits of what loads the data in Python: how many workers, and whole batches instead of single examples."""
+
+from __future__ import annotations
+
+import ast
+
+from fitscope.fixes.draft import Draft, Unsure
+from fitscope.fixes.effects import state_of
+from fitscope.fixes.kind import Kind, Place, only
+from fitscope.fixes.pipelines import links_at
+from fitscope.fixes.text import Text
+from fitscope.model import Edit, Replacement
+from fitscope.source import LOADER_BASES, Script
+from fitscope.syntax import FUNCTIONS, Function, listed
+
+FEW_WORKERS, MANY_WORKERS = 4, 8
+WIDTH = 100
+"""Characters of an expression that still fit on a line."""
+LONG_WAIT = 0.05
+"""Seconds of waiting per batch from which on more workers are taken."""
+ELEMENTWISE = listed(
+    "abs cast ceil convert_image_dtype cos exp floor log log1p negative relu round sigmoid sin sqrt square tanh"
+)
+
+
+def _loader(place: Place) -> tuple[ast.ClassDef, Function]:
+    """The class whose items are loaded, and the method that loads one."""
+    owner = place.owner()
+    if owner is None or not place.script.derives(owner, LOADER_BASES):
+        raise Unsure("a generator gives one batch after the other: a PyDataset could load several at once")
+    item = place.script.methods(owner).get("__getitem__")
+    if item is None:
+        raise Unsure("the method that loads a batch is out of sight")
+    return owner, item
+
+
+def _is_torch(script: Script, owner: ast.ClassDef) -> bool:
+    return script.derives(owner, [base for base in LOADER_BASES if base.startswith("torch")])
+
+
+class MoreWorkers(Kind):
+    """Several batches are loaded at once, and come in the order of one at a time."""
+
+    causes = ("single-worker-loader",)
+
+    def edit(self, place: Place) -> Edit:
+        """workers of a PyDataset, num_workers of a DataLoader."""
+        owner, item = _loader(place)
+        number = self._number(place)
+        reason = state_of(place.script, item)
+        if not _is_torch(place.script, owner):
+            text, calls = _takes_workers(place, owner)
+            draft = place.draft(text)
+            for call in calls:
+                draft.set_keyword(call, "workers", str(number))
+            risk = f"{owner.name}.__getitem__ runs in several threads, and {reason}" if reason else ""
+            return place.edit(draft, f"{number} threads load batches; their order stays", risk)
+        text, call = only(_data_loaders(place, owner), f"DataLoader of {owner.name}")
+        draft = place.draft(text)
+        draft.set_keyword(call, "num_workers", str(number))
+        does = f"{number} processes load batches; their order stays"
+        ordered = (
+            text.script.argument(call, "shuffle", 2) is None and text.script.argument(call, "sampler", 3) is None
+        )
+        fits = [each for other in place.project.texts() for each in other.script.model_calls("fit")]
+        if ordered and len(fits) < 2:
+            # Kept workers draw one random number less per epoch, which a shuffle, here or later, would notice.
+            draft.set_keyword(call, "persistent_workers", "True")
+        risk = f"{owner.name}.__getitem__ runs in several processes, and {reason}" if reason else ""
+        if not ordered:
+            # Seen with Keras' Dropout, which draws from the same numbers at every step.
+            risk = risk or "the order is drawn at another time, so that it may be another one at the same seed"
+        if place.project.backend not in (None, "torch"):
+            risk = risk or f"{place.project.backend} may hang in processes that are forked from it"
+        return place.edit(draft, does, risk)
+
+    @staticmethod
+    def _number(place: Place) -> int:
+        seconds = [item.value for item in place.finding.evidence if item.unit == "seconds"]
+        working = [item.value for item in place.finding.evidence if item.what.startswith("of its time it held")]
+        waits = bool(working) and working[0] < 0.5
+        return MANY_WORKERS if waits and max(seconds, default=0.0) >= LONG_WAIT else FEW_WORKERS
+
+
+class OneWorker(Kind):
+    """One thread loads where several only take turns."""
+
+    causes = ("counterproductive-workers",)
+
+    def edit(self, place: Place) -> Edit:
+        """workers=1."""
+        owner, _ = _loader(place)
+        text, calls = _takes_workers(place, owner)
+        given = [call for call in calls if any(keyword.arg == "workers" for keyword in call.keywords)]
+        if not given:
+            raise Unsure("the number of workers is set out of sight")
+        draft = place.draft(text)
+        for call in given:
+            draft.set_keyword(call, "workers", "1")
+        return place.edit(draft, "one thread loads the batches, as Python code that computes cannot use more")
+
+
+def _takes_workers(place: Place, owner: ast.ClassDef) -> tuple[Text, list[ast.Call]]:
+    """The calls that say how many workers a PyDataset has: those of its own constructor, or those that make one."""
+    start = place.script.methods(owner).get("__init__")
+    if start is not None:
+        inner = [
+            call
+            for call in place.script.own_calls(start)
+            if isinstance(call.func, ast.Attribute)
+            and call.func.attr == "__init__"
+            and isinstance(call.func.value, ast.Call)
+            and place.script.called(call.func.value) == "super"
+        ]
+        if not inner:
+            raise Unsure(f"{owner.name}.__init__ does not call super().__init__(…), which takes workers")
+        passes_on = any(keyword.arg is None for keyword in inner[0].keywords)
+        if not passes_on:
+            return place.text, inner[:1]
+        if start.args.kwarg is None:
+            raise Unsure(f"{owner.name}.__init__ takes its settings from a dictionary")
+    made = place.made(owner)
+    if not made:
+        raise Unsure(f"{owner.name} is made out of sight")
+    text = made[0][0]
+    if any(other.path != text.path for other, _ in made):
+        raise Unsure(f"{owner.name} is made in several files")
+    return text, [call for _, call in made]
+
+
+def _data_loaders(place: Place, owner: ast.ClassDef) -> list[tuple[Text, ast.Call]]:
+    """The DataLoaders that load a Dataset of this class."""
+    made = {call for _, call in place.made(owner)}
+    found = []
+    for text in place.project.texts():
+        for call in text.script.calls:
+            if text.script.called(call) not in (
+                "torch.utils.data.DataLoader",
+                "torch.utils.data.dataloader.DataLoader",
+            ):
+                continue
+            data = text.script.argument(call, "dataset", 0)
+            values = [data, *(text.script.values(data) if data is not None else [])]
+            if any(value in made for value in values):
+                found.append((text, call))
+    return found
+
+
+class Slices(Kind):
+    """Rows of arrays come from the arrays themselves, not one by one through Python."""
+
+    causes = ("per-example-work",)
+
+    def edit(self, place: Place) -> Edit:
+        """from_tensor_slices for a generator that only goes through arrays."""
+        script = place.script
+        _, link = only(links_at(place, "from_generator"), "generator of rows at this place")
+        call = link.node
+        function = script.generator(script.argument(call, "generator", 0))
+        signature = script.argument(call, "output_signature")
+        given = {keyword.arg for keyword in call.keywords} - {"generator", "output_signature", "name"}
+        if function is None or signature is None or given or len(call.args) > 1:
+            raise Unsure("what the generator gives, or how, is out of sight")
+        arrays, count = _rows_of_arrays(script, function)
+        types = [
+            _dtype(script, item) for item in (signature.elts if isinstance(signature, ast.Tuple) else [signature])
+        ]
+        if len(types) != len(arrays):
+            raise Unsure("the generator's rows and their signature differ in number")
+        draft = place.draft()
+        number = draft.source(count)
+        rows = []
+        for name, dtype in zip(arrays, types, strict=True):
+            whole = number.replace(" ", "") == f"len({name})"
+            tf = draft.name("tensorflow", call)
+            rows.append(f"{tf}.cast({name if whole else f'{name}[:{number}]'}, {draft.source(dtype)})")
+        draft.replace(call, self._written(draft, call, rows, single=not isinstance(signature, ast.Tuple)))
+        return place.edit(draft, "the rows come from the arrays at once; the generator is not used any more")
+
+    @staticmethod
+    def _written(draft: Draft, call: ast.Call, rows: list[str], *, single: bool) -> str:
+        maker = draft.source(call.func).removesuffix("from_generator") + "from_tensor_slices"
+        short = f"{maker}({rows[0] if single else '(' + ', '.join(rows) + ')'})"
+        if single or (len(short) <= WIDTH and call.lineno == call.end_lineno):
+            return short
+        line = draft.script.lines[draft.statement(call).lineno - 1]
+        indent = line[: len(line) - len(line.lstrip())]
+        return f"{maker}((\n" + "".join(f"{indent}    {row},\n" for row in rows) + f"{indent}))"
+
+
+def _rows_of_arrays(script: Script, function: Function) -> tuple[list[str], ast.expr]:
+    """The arrays whose rows a generator yields in their order, and how many; raises Unsure if it does more."""
+    unsure = Unsure("the generator does more than go through arrays")
+    body = [] if isinstance(function, ast.Lambda) else function.body
+    loop = body[-1] if body else None
+    documented = len(body) == 2 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+    if not isinstance(loop, ast.For) or not (len(body) == 1 or documented) or script.parameters(function):
+        raise unsure
+    source, target, inner = loop.iter, loop.target, loop.body
+    if not isinstance(source, ast.Call) or script.called(source) != "range" or len(source.args) != 1:
+        raise unsure
+    if len(inner) != 1 or not isinstance(inner[0], ast.Expr) or not isinstance(inner[0].value, ast.Yield):
+        raise unsure
+    value = inner[0].value.value
+    names = []
+    for item in value.elts if isinstance(value, ast.Tuple) else [value]:
+        if not isinstance(item, ast.Subscript) or not isinstance(item.value, ast.Name):
+            raise unsure
+        if not isinstance(item.slice, ast.Name) or ast.unparse(item.slice) != ast.unparse(target):
+            raise unsure
+        _check_constant(script, item.value)
+        names.append(item.value.id)
+    return names, source.args[0]
+
+
+def _check_constant(script: Script, name: ast.Name) -> None:
+    """Raises Unsure if an array is not made once and left as it is."""
+    bindings = script.bindings(name)
+    changed = any(
+        isinstance(node, ast.Subscript | ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == name.id
+        for node in script.parents
+    )
+    if len(bindings) != 1 or bindings[0].how not in ("assign", "other") or changed:
+        raise Unsure(f"{name.id} may change between two passes of the generator")
+
+
+def _dtype(script: Script, spec: ast.expr) -> ast.expr:
+    dtype = script.argument(spec, "dtype", 1) if isinstance(spec, ast.Call) else None
+    if dtype is None or not isinstance(spec, ast.Call) or script.called(spec) != "tensorflow.TensorSpec":
+        raise Unsure("the type of the rows is out of sight")
+    return dtype
+
+
+class BatchFirst(Kind):
+    """A `map` of simple arithmetic runs once for a batch instead of once for each example."""
+
+    causes = ("per-example-work",)
+
+    def edit(self, place: Place) -> Edit:
+        """batch before map."""
+        script = place.script
+        if links_at(place, "from_generator"):
+            raise Unsure("the examples come one by one from a generator")
+        for chain, link in links_at(place, "map"):
+            behind = chain.after(link)
+            if not behind or behind[0].name != "batch" or not isinstance(behind[0].node.func, ast.Attribute):
+                continue
+            if behind[0].node.func.value is not link.node or not _elementwise(script, script.mapped(link)):
+                continue
+            draft = place.draft()
+            one, other = draft.method(link.node), draft.method(behind[0].node)
+            middle, end = draft.text.end(link.node), draft.text.end(behind[0].node)
+            between = script.text[middle : end - len(other)]
+            draft.replacements = [Replacement(middle - len(one), end, f"{other}{between}{one}")]
+            return place.edit(
+                draft, "map works on whole batches; it is arithmetic on single numbers, so nothing changes"
+            )
+        raise Unsure("that the work gives the same for a batch as for its examples cannot be told from the source")
+
+
+def _elementwise(script: Script, function: Function | None) -> bool:
+    """Whether a function does with each number of its arguments the same, whatever the others are."""
+    if function is None or function.args.vararg is not None:
+        return False
+    if isinstance(function, ast.Lambda):
+        body: list[ast.expr] = [function.body]
+    else:
+        last = function.body[-1]
+        if len(function.body) != 1 or not isinstance(last, ast.Return) or last.value is None:
+            return False
+        body = [last.value]
+    names = set(script.parameters(function))
+    if isinstance(body[0], ast.Tuple):
+        body = body[0].elts
+    return all(_is_elementwise(script, item, names) for item in body)
+
+
+def _is_elementwise(script: Script, node: ast.expr, names: set[str]) -> bool:
+    if isinstance(node, ast.Name):
+        return node.id in names
+    if isinstance(node, ast.UnaryOp):
+        return _is_elementwise(script, node.operand, names)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div | ast.Pow):
+        sides = [node.left, node.right]
+        numbers = [side for side in sides if isinstance(script.literal(side), int | float)]
+        return len(numbers) == 1 and all(
+            _is_elementwise(script, side, names) for side in sides if side not in numbers
+        )
+    if isinstance(node, ast.Call) and node.args:
+        name = script.called(node)
+        known = name.startswith(("tensorflow.", "keras.ops.")) and name.rpartition(".")[2] in ELEMENTWISE
+        others = [*node.args[1:], *(keyword.value for keyword in node.keywords)]
+        plain = not any(isinstance(item, (*FUNCTIONS, ast.Call)) for other in others for item in ast.walk(other))
+        return known and plain and _is_elementwise(script, node.args[0], names)
+    return False
+
+
+KINDS = (MoreWorkers(), OneWorker(), BatchFirst(), Slices())

@@ -1,0 +1,101 @@
+"""Edits of what the training is set to: its number type and how often it validates."""
+
+from __future__ import annotations
+
+import ast
+
+from fitscope.fixes.callbacks import listed_callbacks
+from fitscope.fixes.draft import Unsure
+from fitscope.fixes.kind import Kind, Place, only
+from fitscope.model import Edit
+from fitscope.rules.model import TYPE_SETTERS
+
+SELDOM = 5
+MONITORS = ("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau", "BackgroundCheckpoint")
+
+
+class Float32(Kind):
+    """The model computes in float32."""
+
+    causes = ("float16-on-cpu", "float64-model")
+
+    def edit(self, place: Place) -> Edit:
+        """Another policy."""
+        wanted = "float16" if place.finding.name == "float16-on-cpu" else "float64"
+        found = [
+            (text, call)
+            for text in place.project.texts()
+            for call in text.script.calls
+            if text.script.called(call) in TYPE_SETTERS
+            and len(call.args) == 1
+            and wanted in str(text.script.literal(call.args[0]))
+        ]
+        here = [(text, call) for text, call in found if text.path == place.text.path and call in place.calls()]
+        text, call = only(here or found, f"call that sets {wanted}")
+        draft = place.draft(text)
+        written = draft.source(call.args[0])
+        quote = written[0] if written[:1] in ("'", '"') else '"'
+        draft.replace(call.args[0], f"{quote}float32{quote}")
+        return place.edit(
+            draft, "the model computes in float32", f"its numbers have the precision of float32, not {wanted}"
+        )
+
+
+class ValidateOnce(Kind):
+    """A validation goes through its data once."""
+
+    causes = ("dominant-validation",)
+
+    def edit(self, place: Place) -> Edit:
+        """validation_steps divided as steps_per_epoch is."""
+        text, call = only(place.fit_calls(), "fit at this place")
+        script = text.script
+        steps, others = script.argument(call, "validation_steps"), script.argument(call, "steps_per_epoch")
+        if steps is None or others is None:
+            raise Unsure("validation_steps and steps_per_epoch are not both given")
+        value = script.values(others)[0] if len(script.values(others)) == 1 else others
+        if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.FloorDiv | ast.Div):
+            raise Unsure("steps_per_epoch is not a number of examples divided by a batch size")
+        counts = isinstance(steps, ast.Call) and script.called(steps) == "len" and len(steps.args) == 1
+        sized = isinstance(steps, ast.Attribute) and steps.attr == "samples"
+        shaped = (
+            isinstance(steps, ast.Subscript)
+            and isinstance(steps.value, ast.Attribute)
+            and steps.value.attr == "shape"
+        )
+        if not (counts or sized or shaped):
+            raise Unsure("validation_steps is not a number of examples")
+        draft = place.draft(text)
+        draft.replace(steps, f"{draft.source(steps)} // {draft.source(value.right)}")
+        return place.edit(
+            draft, "each validation goes through its data once", "the val_ numbers are means over fewer batches"
+        )
+
+
+class ValidateSeldom(Kind):
+    """The training is validated every few epochs."""
+
+    causes = ("dominant-validation",)
+
+    def edit(self, place: Place) -> Edit:
+        """validation_freq."""
+        text, call = only(place.fit_calls(), "fit at this place")
+        script = text.script
+        if script.argument(call, "validation_freq") is not None:
+            raise Unsure("how often it validates is set already")
+        epochs = script.literal(script.argument(call, "epochs"))
+        if not isinstance(epochs, int) or epochs < 2 * SELDOM:
+            raise Unsure(f"fewer than {2 * SELDOM} epochs are too few to leave validations out")
+        for item in listed_callbacks(script, script.argument(call, "callbacks")):
+            values = [item, *script.values(item)]
+            names = [script.called(value).rpartition(".")[2] for value in values if isinstance(value, ast.Call)]
+            if not names or any(name in MONITORS for name in names):
+                raise Unsure(f"{ast.unparse(item)} may look at the validation after every epoch")
+        draft = place.draft(text)
+        draft.set_keyword(call, "validation_freq", str(SELDOM))
+        return place.edit(
+            draft, f"validates every {SELDOM} epochs", "the history has val_ numbers for these epochs only"
+        )
+
+
+KINDS = (Float32(), ValidateOnce(), ValidateSeldom())

@@ -1,0 +1,115 @@
+"""Training loops written by hand over nothing that fitscope holds: `for i in range(0, n, 32):`.
+
+Such a loop has no call around it and no iterator. It is seen at the optimizer: from one eager update of the weights
+to the next of the same line is a step. A compiled step calls no Python, so that loop is seen only while it is traced:
+one that is traced again and again on TensorFlow is, from trace to trace.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+from fitscope.observe.calls import Stations
+from fitscope.observe.compiles import count
+from fitscope.observe.ledger import Ledger, Place, clock
+from fitscope.observe.loops import BODY, is_traced
+from fitscope.observe.recorder import recorder
+from fitscope.observe.seams import Seams, user_frame
+
+MOST_SECONDS = 5
+"""A longer time between two updates was spent on something else, if steps are not that slow."""
+
+MANY_TRACES = 3
+"""A step is traced once or twice in any training."""
+
+_stations: dict[int, Stations] = {}
+_places: dict[tuple[str, int], Place] = {}
+"""Where the function that begins at a line first updated its weights."""
+_traces: dict[Place, list[Trace]] = {}
+"""Traces that are not charged to anybody yet."""
+_retraced: set[Place] = set()
+
+
+def hold(seams: Seams) -> None:
+    """Holds the update of the weights."""
+    from keras.src.optimizers.base_optimizer import BaseOptimizer
+
+    def updating(ledger: Ledger, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        if ledger.call is not None or ledger.loop is not None:
+            return None
+        gradients = args[0] if args else kwargs.get("grads")
+        if not isinstance(gradients, list | tuple):  # whatever can be gone through once only is the optimizer's
+            return None
+        given = [each for each in gradients if each is not None]
+        if given and is_traced(given[0]):
+            ledger.traces_update = True
+            return None
+        return user_frame(sys._getframe(2)) if given else None
+
+    def updated(ledger: Ledger, frame: Any, result: Any, error: BaseException | None) -> None:
+        if frame is not None and error is None:
+            # A function with two optimizers is one loop, not two that take turns.
+            file, function = frame.f_code.co_filename, frame.f_code.co_firstlineno
+            _step(ledger, _places.setdefault((file, function), Place(file, frame.f_lineno)))
+
+    seams.hold(BaseOptimizer, "apply", updating, updated, anyone=True)
+
+
+class Trace(NamedTuple):
+    """One trace of a compiled step: nanoseconds that it took, and why it was made."""
+
+    took: int
+    function: str
+    cause: str
+    detail: str
+
+
+def traced(ledger: Ledger, where: Place | None, trace: Trace) -> None:
+    """A function that updates weights was traced, outside of all that is held, for a call on that line."""
+    if where is None:
+        return
+    traces = _traces.setdefault(where, [])
+    traces.append(trace)
+    if where not in _retraced and len(traces) < MANY_TRACES:
+        return
+    _retraced.add(where)
+    charged = _step(ledger, where, eager=False)
+    stations = _stations[recorder.root(ledger, "loop", where)]
+    taken = sum(each.took for each in traces)
+    ledger.move(stations.step if charged else ledger.outside, stations.trace, taken)
+    if not charged and ledger.last_update is not None:
+        root, now, idle = ledger.last_update
+        ledger.last_update = (root, now, idle - taken)
+    for each in traces:
+        count(stations.root, each.function, each.cause, each.detail, each.took, where)
+        ledger.counts[stations.trace] += 1
+    traces.clear()
+
+
+def _step(ledger: Ledger, where: Place, *, eager: bool = True) -> bool:
+    """The weights were changed: what passed since the last time was a step, if the same line did that.
+
+    Says whether that time was charged to the loop.
+    """
+    root = recorder.root(ledger, "loop", where)
+    if root not in _stations:
+        _stations[root] = Stations(recorder.tree, root, BODY)
+    stations, region = _stations[root], recorder.regions[root]
+    now = clock()
+    idle = ledger.spent[ledger.outside] + (now - ledger.since if ledger.node == ledger.outside else 0)
+    last = ledger.last_update
+    ledger.last_update = (root, now, idle)
+    if last is None or last[0] != root:
+        region.calls += 1
+        recorder.fact("loop-trains", lasting=True, root=root, eager=eager)
+        return False
+    took = now - last[1]
+    usual = ledger.spent[stations.step] / region.steps if region.steps else 0.0
+    if took > MOST_SECONDS * 1e9 and took > 10 * usual:
+        return False
+    ledger.move(ledger.outside, stations.step, idle - last[2])
+    ledger.last_update = (root, now, last[2])
+    ledger.counts[stations.step] += 1
+    region.step(took)
+    return True

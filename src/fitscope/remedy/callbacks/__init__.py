@@ -1,0 +1,1 @@
+"""Callbacks beside the training: `Background`, `Every` and `BackgroundCheckpoint`."""

@@ -1,0 +1,1 @@
+"""`Loader`: batches made beside the training, by threads or processes."""

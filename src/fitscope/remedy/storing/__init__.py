@@ -1,0 +1,1 @@
+"""`materialize`: the deterministic part of a preprocessing, cut off, written to disk, and served from there."""

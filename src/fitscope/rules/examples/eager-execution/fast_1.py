@@ -1,0 +1,9 @@
+import time
+import keras, numpy as np
+
+x = np.random.default_rng(0).random((3200, 16)).astype("float32")
+y = x[:, :1].copy()
+model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+
+model.fit(x[:1600], y[:1600], batch_size=32, epochs=2, verbose=0)

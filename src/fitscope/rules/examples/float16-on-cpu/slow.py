@@ -1,0 +1,10 @@
+import keras, numpy as np
+
+keras.mixed_precision.set_global_policy("mixed_float16")
+x = np.random.default_rng(0).random((256, 24, 24, 3)).astype("float32")
+model = keras.Sequential([keras.Input((24, 24, 3)), keras.layers.Conv2D(24, 3, activation="relu"),
+                          keras.layers.Conv2D(24, 3, activation="relu"), keras.layers.GlobalAveragePooling2D(),
+                          keras.layers.Dense(1, dtype="float32")])
+model.compile("sgd", "mse")
+model.fit(x, x[:, 0, 0, :1], batch_size=32, epochs=3, verbose=0)
+keras.mixed_precision.set_global_policy("float32")

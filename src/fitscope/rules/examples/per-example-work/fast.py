@@ -1,0 +1,9 @@
+import keras, numpy as np, tensorflow as tf
+
+rows = np.random.default_rng(0).random((4000, 10)).astype("float32")
+labels = rows[:, 0].copy()
+data = tf.data.Dataset.from_tensor_slices((rows, labels)).batch(20)
+model = keras.Sequential([keras.Input((10,)), keras.layers.Dense(256, activation="relu"),
+                          keras.layers.Dense(256, activation="relu"), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(data, epochs=2, verbose=0)

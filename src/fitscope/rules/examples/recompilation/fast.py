@@ -1,0 +1,8 @@
+import keras, numpy as np
+
+x = np.random.default_rng(0).random((64, 8)).astype("float32")
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+
+for chunk in range(12):
+    model.fit(x, x[:, :1], batch_size=16, epochs=1, verbose=0)

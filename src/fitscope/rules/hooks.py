@@ -1,0 +1,85 @@
+"""What the rules on callbacks read of a hook: what it does, whose seconds it took, and what goes away with it."""
+
+from __future__ import annotations
+
+import re
+
+from fitscope.model import Evidence, Line, Part, Region
+from fitscope.rules.case import Case, cold, counted, parts_of, share, shorter_end, took
+
+BATCH_HOOK = re.compile(r"\.on_(train_|test_|predict_)?batch_(begin|end)$")
+HOOK = re.compile(r"\.on_\w+$")
+WRITES = re.compile(r"\b(print|write|writerow|writelines|savetxt|save|savez|dump|dumps|info|add_scalar|scalar)\s*\(")
+NETWORK = re.compile(r"\b(requests|urllib|http|httpx|socket|aiohttp|boto3)\b|urlopen")
+PREDICTS = ("predict", "evaluate", "predict_on_batch", "test_on_batch")
+
+
+def hooks_of(region: Region) -> list[Part]:
+    """The hooks of the callbacks, those that the validation calls included."""
+    inside = [part for part in parts_of(region, "validation") if HOOK.search(part.name)]
+    return parts_of(region, "callback") + [part for part in inside if not part.name.startswith("ProgbarLogger.")]
+
+
+def shares(region: Region, part: Part) -> dict[str, float]:
+    """A hook's seconds, for causes that explain them in another way: that it grows, that validation is frequent."""
+    return {f"{id(region)}:hook:{part.name}": part.seconds}
+
+
+def claims(region: Region, *parts: Part) -> frozenset[str]:
+    """The parts of the account that a cause explains."""
+    return frozenset(f"{id(region)}:{part.phase}:{part.name}" for part in parts)
+
+
+def line_of(part: Part) -> Line | None:
+    """The line of the hook that most looks found, if it stands out."""
+    return part.lines[0] if part.lines and part.lines[0].share >= 0.3 else None
+
+
+def steady(part: Part) -> float:
+    """Seconds of a hook without those that its first prediction took to compile."""
+    return part.seconds - sum(inner.seconds for inner in part.inner if inner.phase == "compile")
+
+
+def predicting(part: Part) -> float:
+    """Seconds of a hook that went to `predict`, `evaluate` and their kin."""
+    return sum(inner.seconds for inner in part.inner if inner.name in PREDICTS)
+
+
+def uses_network(case: Case, part: Part) -> bool:
+    """Whether a hook spends its time in network code."""
+    lines = [line for line in part.lines if line.share >= 0.3]
+    return any(line.doing == "network" or NETWORK.search(case.line(line.where)) for line in lines)
+
+
+def writes(case: Case, part: Part) -> bool:
+    """Whether a hook spends its time writing or printing."""
+    lines = [line for line in part.lines if line.share >= 0.3]
+    kinds = ("files", "logging", "summaries")
+    return any(line.doing in kinds or WRITES.search(case.line(line.where)) for line in lines)
+
+
+def is_tensorboard(part: Part) -> bool:
+    """Whether a part belongs to Keras' TensorBoard callback."""
+    return part.name.startswith("TensorBoard.")
+
+
+def how_often(part: Part) -> str:
+    of = "batch of the validation" if part.phase == "validation" else "batch"
+    return f"before every {of}" if part.name.endswith("begin") else f"after every {of}"
+
+
+def usual(case: Case, region: Region, part: Part) -> tuple[float, float]:
+    """What goes away with a hook: its time, and in a batch what the steps and the end of the input lose to it."""
+    saved = 0.97 * part.seconds
+    if BATCH_HOOK.search(part.name) and part.phase == "callback":
+        saved += cold(region, part.seconds) + shorter_end(region, part.seconds)
+    return case.saves(saved)
+
+
+def evidence_of(case: Case, part: Part) -> tuple[Evidence, ...]:
+    each = part.seconds / part.count if part.count else part.seconds
+    return (
+        share("of the training is spent in it", part.seconds / case.seconds),
+        counted("calls", part.count),
+        took("per call", each),
+    )

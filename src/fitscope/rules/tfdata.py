@@ -1,0 +1,467 @@
+"""Causes in the input that lie in how a tf.data pipeline is put together."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import Any
+
+from fitscope import words
+from fitscope.model import Evidence
+from fitscope.pipelines import Chain, Link
+from fitscope.rules.case import Case, Input, counted, seconds_of, took
+from fitscope.rules.input import BATCHES, InputRule, line_of, map_of
+from fitscope.rules.rule import Cause, Hit, example
+from fitscope.source import Script
+
+PARALLEL_CALLS = 16
+
+
+class SequentialMap(InputRule):
+    """A `map` of the input pipeline runs for one element at a time.
+
+    TensorFlow runs pure maps in parallel by itself. It never does so for a map with `numpy_function`,
+    `py_function` or random operations: there the elements wait for one another unless `num_parallel_calls` says
+    otherwise.
+
+    fitscope says so when the training waits for data, the map is the slowest stage, it was written without
+    `num_parallel_calls`, and its time is spent waiting (for a disk or a network), or there are idle cores to
+    share it. Python code that computes holds the interpreter and gains nothing from more threads: that is
+    `python-in-pipeline`.
+
+    Change: `map(f, num_parallel_calls=16)` for a function that waits, with a private pool of as many threads
+    (`AUTOTUNE` goes up to the number of cores only); `num_parallel_calls=tf.data.AUTOTUNE` for one that computes
+    in TensorFlow operations. The order of the elements stays the same. `fitscope.tune(dataset)` does so by itself.
+    """
+
+    code = "FS101"
+    name = "sequential-map"
+    rank = 30
+    fixable = True
+    examples = (example("sequential-map", line="data = tf.data.Dataset.from_tensor_slices(rows).map(load)"),)
+
+    def of_input(self, case: Case, data: Input) -> Cause | None:
+        """A map that waits, or that idle cores could share."""
+        function = data.function
+        if function is not None and not data.computes:
+            written = map_of(data)
+            if not written or written.get("parallel") is not None:
+                return None
+            remaining, calls = 2 / PARALLEL_CALLS, str(PARALLEL_CALLS)
+            where, stage = line_of(written), function
+            why = "and its time is spent waiting"
+        else:
+            slowest = data.slowest
+            written = data.written(slowest)
+            alone = written.get("kind") == "map" and written.get("parallel") is None and written.get("random")
+            idle = case.cores - case.account.use.process_cpu if case.account.use is not None else 0.0
+            if slowest is None or not alone or function is not None or idle < 0.5:
+                return None
+            remaining, calls = 1 / (1 + idle), "tf.data.AUTOTUNE"
+            where, stage = line_of(written), slowest
+            why = f"and {idle:.1f} cores are idle"
+        saved = data.saved(remaining)
+        if not case.matters(saved):
+            return None
+        return Cause(
+            says=f"The training waits for a map that handles one element at a time, {why}.",
+            where=where,
+            evidence=(*data.evidence(), counted("calls at once", stage.parallelism)),
+            saves=case.saves(saved),
+            remedy=(
+                f"Let several calls run at once: map(…, num_parallel_calls={calls})"
+                + (
+                    f", with options.threading.private_threadpool_size = {PARALLEL_CALLS} on the dataset."
+                    if calls.isdigit()
+                    else "."
+                )
+            ),
+            claims=data.claims,
+            shares=data.shares,
+        )
+
+    def lint(self, script: Script) -> Iterable[Hit]:
+        """A map written for one element at a time that waits, or that TensorFlow cannot run in parallel by itself."""
+        for _, link in script.links("map"):
+            if not script.is_sequential(link):
+                continue
+            function = script.python_of(link)
+            if script.goes_outside(function):
+                yield Hit(
+                    link.line,
+                    "This map handles one element at a time: TensorFlow never runs a map with Python code in "
+                    "parallel by itself.",
+                    f"map(…, num_parallel_calls={PARALLEL_CALLS}), with options.threading.private_threadpool_size = "
+                    f"{PARALLEL_CALLS} on the dataset.",
+                )
+            elif function is None and script.is_random(link) and script.decodes(link):
+                yield Hit(
+                    link.line,
+                    "This map decodes one element at a time: TensorFlow never runs a map with random operations in "
+                    "parallel by itself.",
+                    "map(…, num_parallel_calls=tf.data.AUTOTUNE).",
+                )
+
+
+class MissingPrefetch(InputRule):
+    """Nothing prepares the next batch while the current one is trained on.
+
+    TensorFlow 2.21 puts a `prefetch` at the end of every pipeline by itself, so a missing one costs nothing,
+    unless that rewrite was turned off.
+
+    fitscope says so only when the training waits for data, the pipeline has no `prefetch`, and
+    `options.experimental_optimization.inject_prefetch` is off.
+
+    Change: end the pipeline with `prefetch(tf.data.AUTOTUNE)`.
+    """
+
+    code = "FS104"
+    name = "missing-prefetch"
+    rank = 32
+    fixable = True
+    examples = (example("missing-prefetch", line="data = data.with_options(options)", backends=("tensorflow",)),)
+
+    def of_input(self, case: Case, data: Input) -> Cause | None:
+        """A pipeline without prefetch whose rewrite is off."""
+        if data.injects_prefetch or not data.pipeline or any(s["kind"] == "prefetch" for s in data.pipeline):
+            return None
+        hidden = min(data.wait, seconds_of(data.region, "step"))
+        if not case.matters(hidden):
+            return None
+        return Cause(
+            says="Loading and computing take turns: no prefetch was written, and TensorFlow's own is turned off.",
+            where=line_of(data.pipeline[-1]),
+            evidence=data.evidence(),
+            saves=case.saves(hidden),
+            remedy="End the pipeline with .prefetch(tf.data.AUTOTUNE).",
+            claims=data.claims,
+            shares=data.shares,
+        )
+
+    def lint(self, script: Script) -> Iterable[Hit]:
+        """Options that turn off the prefetch that TensorFlow adds, on a pipeline without one."""
+        off: set[str] = set()
+        for node in script.parents:
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is False:
+                off |= {target.attr for target in node.targets if isinstance(target, ast.Attribute)}
+        if not off & {"apply_default_optimizations", "inject_prefetch"}:
+            return
+        for chain, link in script.links("with_options"):
+            if not any(each.name == "prefetch" for each in chain.links) and _works_in_turn(script, chain, off):
+                yield Hit(
+                    link.line,
+                    "These options turn off the prefetch that TensorFlow adds by itself, and the pipeline has none "
+                    "of its own: loading and training take turns.",
+                    ".prefetch(tf.data.AUTOTUNE) as the last stage.",
+                )
+
+
+def _works_in_turn(script: Script, chain: Chain, off: set[str]) -> bool:
+    """Whether the last stage that works does so only while the training waits, with these rewrites off."""
+    last = next((each for each in reversed(chain.links) if each.name in ("map", "from_generator")), None)
+    if last is None:
+        return False
+    behind = [each.name for each in chain.after(last)]
+    if "apply_default_optimizations" in off:
+        return last.name == "from_generator" or script.is_sequential(last)
+    if last.name == "from_generator":
+        return not set(behind) & set(BATCHES)
+    fused = behind[:1] == ["batch"] and "map_and_batch_fusion" not in off
+    made_parallel = script.python_of(last) is None and not script.is_random(last)
+    return script.is_sequential(last) and not fused and not made_parallel
+
+
+class RepeatedPreprocessing(InputRule):
+    """Work that always gives the same result is done again in every epoch.
+
+    Decoding, parsing and resizing the same files gives the same arrays each time. With `cache` it is done in
+    the first pass only.
+
+    fitscope says so when the training waits for data, the slowest stage neither draws random numbers nor calls
+    Python, nothing caches its result, and the data is gone through more than once.
+
+    Change: `.cache()` behind the last deterministic stage and before the random ones, if the result fits into
+    memory (or `.cache(filename)`). `fitscope.materialize(dataset, folder)` does it once for all trainings, on disk.
+    """
+
+    code = "FS105"
+    name = "repeated-preprocessing"
+    rank = 40
+    fixable = True
+    examples = (example("repeated-preprocessing", line="data = tf.data.Dataset.from_tensor_slices((blobs"),)
+
+    def of_input(self, case: Case, data: Input) -> Cause | None:
+        """The slowest stage is deterministic, nothing caches it, and it runs in every pass."""
+        written = _slowest_written(data)
+        deterministic = written.get("kind") == "map" and not written.get("random") and not written.get("python")
+        if data.function is not None or not deterministic or data.passes < 2:
+            return None
+        if any(stage["kind"] == "cache" for stage in data.pipeline) or _per_batch_random(data, written):
+            return None
+        return Cause(
+            says=f"The same deterministic work is done {data.passes:,.0f} times over the same data.",
+            where=line_of(written),
+            evidence=(*data.evidence(), counted("passes over the data", data.passes)),
+            saves=case.saves(data.saved(1 / data.passes)),
+            remedy=(
+                "Keep its result: .cache() after this map and before anything random, if it fits into memory; "
+                "fitscope.materialize(dataset, folder) keeps it on disk, for other trainings, too."
+            ),
+            claims=data.claims,
+            shares=data.shares,
+        )
+
+    def lint(self, script: Script) -> Iterable[Hit]:
+        """Records that are decoded once for each of several random pieces of them."""
+        for chain, link in script.links("repeat"):
+            times = script.literal(script.argument(link.node, "count", 0))
+            before, after = chain.before(link), chain.after(link)
+            decoding = [each for each in before if each.name == "map" and each.sure and script.decodes(each)]
+            if (
+                isinstance(times, int)
+                and times > 1
+                and decoding
+                and not any(each.name in ("cache", "snapshot") for each in chain.links)
+                and not any(each.name == "map" and script.is_random(each) for each in before)
+                and any(each.name == "map" and each.sure and script.is_random(each) for each in after)
+            ):
+                yield Hit(
+                    decoding[-1].line,
+                    f"This map decodes every record {times} times per pass: the pipeline is repeated behind it, and "
+                    "keeps nothing.",
+                    ".cache() behind the map if the result fits into memory, or several crops per record at once.",
+                )
+
+
+def _slowest_written(data: Input) -> dict[str, Any]:
+    """What was written for the slowest stage; for a shuffle the map that fills it, and is gone once all is read."""
+    if data.slowest is None or data.slowest.name != "Shuffle":
+        return data.written(data.slowest)
+    kinds = [stage["kind"] for stage in data.pipeline]
+    before = data.pipeline[: kinds.index("shuffle")] if "shuffle" in kinds else []
+    return next((stage for stage in reversed(before) if stage["kind"] == "map"), {})
+
+
+def _per_batch_random(data: Input, written: dict[str, Any]) -> bool:
+    """Whether something random comes before a stage, so that its results differ from pass to pass."""
+    before = data.pipeline[: data.pipeline.index(written)] if written in data.pipeline else []
+    return any(stage.get("random") or stage.get("python") for stage in before)
+
+
+class MisplacedCache(InputRule):
+    """The pipeline has a `cache`, but not where it saves the work.
+
+    A `cache` before the expensive stage keeps what was cheap to make; one behind a random stage freezes the
+    augmentation, and all epochs see the same pictures; one whose pass is cut short (by `take` behind it or by
+    `steps_per_epoch`) is never completed and never used.
+
+    fitscope says so when the training waits for data, the pipeline has a `cache`, and the slowest stage is a
+    deterministic one behind it; or, from the source, when a random map stands before it.
+
+    Change: put `.cache()` directly behind the last expensive deterministic stage, before shuffling and random
+    stages.
+    """
+
+    code = "FS106"
+    name = "misplaced-cache"
+    rank = 20
+    fixable = True
+    examples = (example("misplaced-cache", line="data = tf.data.Dataset"),)
+
+    def of_input(self, case: Case, data: Input) -> Cause | None:
+        """A cache with the slowest, deterministic stage behind it."""
+        kinds = [stage["kind"] for stage in data.pipeline]
+        written = data.written(data.slowest)
+        if "cache" not in kinds or written not in data.pipeline or data.function is not None or data.passes < 2:
+            return None
+        cache = len(kinds) - 1 - kinds[::-1].index("cache")
+        index = data.pipeline.index(written)
+        if index < cache or written["kind"] != "map" or written.get("random"):
+            return None
+        if any(stage.get("random") or stage["kind"] == "shuffle" for stage in data.pipeline[cache + 1 : index]):
+            return None  # a cache behind them would freeze what is random
+        return Cause(
+            says="The cache stands before the expensive work, so that work is done again in every epoch.",
+            where=line_of(data.pipeline[cache]),
+            evidence=(*data.evidence(), counted("passes over the data", data.passes)),
+            saves=case.saves(data.saved(1 / data.passes)),
+            remedy="Move .cache() behind the last expensive map that is not random.",
+            claims=data.claims,
+            shares=data.shares,
+        )
+
+    def lint(self, script: Script) -> Iterable[Hit]:
+        """Caches that keep what they should not, or never get to keep anything."""
+        for chain, link in script.links("cache"):
+            before, after = [each for each in chain.before(link) if each.sure], chain.after(link)
+            if not link.sure:
+                continue
+            if any(each.name == "map" and script.is_random(each) for each in before):
+                yield Hit(
+                    link.line,
+                    "This cache keeps the random augmentation of the first epoch, and all later ones see the same.",
+                    "Put .cache() before the random map.",
+                )
+            elif any(each.name == "repeat" and not each.node.args and not each.node.keywords for each in before):
+                yield Hit(
+                    link.line,
+                    "This cache stands behind an endless repeat: it grows, and is never read.",
+                    "Put .cache() before .repeat().",
+                )
+            elif _cut_short(script, chain, link):
+                yield Hit(
+                    link.line,
+                    "A take behind this cache ends every pass before the cache is complete: nothing is kept, and all "
+                    "is loaded again in every epoch.",
+                    "Put .take() before .cache().",
+                )
+            elif {each.name for each in before} <= {"from_tensor_slices", "list_files", "shuffle"} and any(
+                each.name == "map" and script.decodes(each) and not script.is_random(each) for each in after
+            ):
+                yield Hit(
+                    link.line,
+                    "This cache keeps what is in memory already, and not what is decoded from it.",
+                    "Put .cache() behind the map that decodes, if the result fits into memory.",
+                )
+
+
+def _cut_short(script: Script, chain: Chain, cache: Link) -> bool:
+    """Whether a training of several epochs reads a cache only through a `take`."""
+    after = chain.after(cache)
+    names = [each.name for each in after]
+    if "take" not in names or not set(names[: names.index("take")]) <= {"map", "batch", "prefetch"}:
+        return False
+    whole = [
+        each for each in script.chains() if cache in each.links and "take" not in [x.name for x in each.after(cache)]
+    ]
+    statement = script.parents.get(chain.links[-1].node)
+    if whole or not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        return False
+    for call in script.model_calls("fit"):
+        data = script.argument(call, "x", 0)
+        epochs = script.literal(script.argument(call, "epochs"))
+        if (
+            isinstance(data, ast.Name)
+            and data.id == statement.targets[0].id
+            and isinstance(epochs, int)
+            and epochs > 1
+        ):
+            return True
+    return False
+
+
+class ShuffleRefill(InputRule):
+    """Each epoch begins with filling the shuffle buffer.
+
+    `shuffle(n)` reads n elements before it gives the first one, and starts anew in every epoch. With a large
+    buffer behind an expensive stage the training stands still for that long.
+
+    fitscope says so when the pipeline shuffles, and the first batch of each epoch is waited for much longer
+    than the others.
+
+    Change: shuffle before the expensive stages (file names, indices), or take a smaller buffer.
+    """
+
+    code = "FS110"
+    name = "shuffle-refill"
+    rank = 24
+    fixable = True
+    examples = (
+        example(
+            "shuffle-refill",
+            line="data = data.map(load, num_parallel_calls=8).shuffle(120)",
+            backends=("tensorflow",),
+            estimable=False,
+        ),
+    )
+
+    def of_input(self, case: Case, data: Input) -> Cause | None:
+        """The first step of each epoch waits for the buffer."""
+        region = data.region
+        shuffles = [stage for stage in data.pipeline if stage["kind"] == "shuffle"]
+        if not shuffles or region.epochs < 2:
+            return None
+        before = data.pipeline[: data.pipeline.index(shuffles[-1])]
+        if not any(stage["kind"] in ("map", "flatmap", "interleave", "filter") for stage in before):
+            return None  # what fills the buffer is cheap: it stands where it should
+        firsts = region.first_waits
+        usual = (data.training_wait - firsts.seconds) / max(1, region.steps - firsts.count)
+        refill = firsts.seconds - firsts.count * usual
+        if not firsts.count or refill < 0.5 * data.training_wait or not case.matters(refill, 0.05):
+            return None
+        where = line_of(shuffles[-1])
+        # What could be kept from epoch to epoch is better kept than moved.
+        maps = [stage for stage in before if stage["kind"] == "map"]
+        same = maps and not any(stage.get("random") or stage.get("python") for stage in maps)
+        kept = any(stage["kind"] == "cache" for stage in data.pipeline)
+        waits = bool(data.python) and not data.computes
+        return Cause(
+            says=f"Each epoch begins by filling the shuffle buffer, {words.seconds(refill / firsts.count)} long.",
+            where=where,
+            evidence=(
+                took("waited for the first batch of an epoch", firsts.seconds / firsts.count),
+                took("waited for any other batch", usual),
+            ),
+            # What computes must still be done, beside the steps, and takes processors from them.
+            saves=case.saves(0.85 * refill) if waits else (0.1 * refill, 0.85 * refill),
+            remedy="Shuffle before the expensive maps (names or indices, not loaded data), or shrink the buffer.",
+            rank=RepeatedPreprocessing.rank + 1 if same and not kept else None,
+            claims=data.claims,
+            shares=data.shares,
+        )
+
+
+class OversizedRecords(InputRule):
+    """Much is read and decoded of which little is used.
+
+    Reading a whole scan to cut a small window out of it costs the whole scan.
+
+    fitscope says so when the training waits for data and the elements of a map before the batching are at least
+    eight times as large as what the model gets.
+
+    Change: store what is used (tiles instead of scans), decode only the window
+    (`tf.image.decode_and_crop_jpeg`), or cache the decoded records.
+    """
+
+    code = "FS111"
+    name = "oversized-records"
+    rank = 22
+    fixable = True
+    examples = (
+        example(
+            "oversized-records",
+            line="data = tf.data.Dataset.from_tensor_slices(scans).map(parse)",
+            backends=("tensorflow",),
+        ),
+    )
+
+    def of_input(self, case: Case, data: Input) -> Cause | None:
+        """A stage whose elements are far larger than what is used of them."""
+        kinds = [stage["kind"] for stage in data.pipeline]
+        end = kinds.index("batch") if "batch" in kinds else len(kinds)
+        before = [(stage.get("bytes") or 0, stage) for stage in data.pipeline[:end] if stage["kind"] == "map"]
+        used = (data.pipeline[end - 1].get("bytes") or 0) if end else 0
+        if data.function is not None or not before or not used:
+            return None
+        size, stage = max(before, key=lambda pair: pair[0])
+        if size < 8 * used or any(each["kind"] == "cache" for each in data.pipeline):
+            return None
+        return Cause(
+            says=f"{words.size(size)} are read and decoded for every {words.size(used)} that the model gets.",
+            where=line_of(stage),
+            evidence=(*data.evidence(), Evidence("read for what is used", size / used, "times")),
+            saves=case.saves(data.saved(0.03)),
+            remedy="Store tiles of the size that is used, decode only the window, or cache the decoded records.",
+            claims=data.claims,
+            shares=data.shares,
+        )
+
+
+RULES = (
+    SequentialMap(),
+    MissingPrefetch(),
+    RepeatedPreprocessing(),
+    MisplacedCache(),
+    ShuffleRefill(),
+    OversizedRecords(),
+)

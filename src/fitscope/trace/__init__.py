@@ -1,0 +1,1 @@
+"""Device traces: what a backend's own profiler wrote, here or elsewhere, read without that backend."""

@@ -1,0 +1,880 @@
+"""Findings in, the smallest right changes out: each kind of edit on code as people write it."""
+
+import ast
+
+import pytest
+
+from fitscope.fix import apply, findings_of, fixes
+from fitscope.fixes import BY_CAUSE, KINDS
+from fitscope.fixes.kind import Project
+from fitscope.lint import lint
+from fitscope.model import Evidence, Finding, Where
+from fitscope.rules import CATALOG, find
+
+HEAD = """import keras
+import numpy as np
+import tensorflow as tf
+
+model = keras.Sequential([keras.layers.Dense(1)])
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def fixed(folder):
+    """The script after all edits for what the linter finds, with what was said."""
+
+    def fix(text, *, unsafe=False, findings=None):
+        (folder / "train.py").write_bytes(text.encode() if isinstance(text, str) else text)
+        project = Project(folder / "train.py", here=folder)
+        found = fixes(project, findings if findings is not None else findings_of(project))
+        applied = apply(project, [edit for edit in found.edits if edit.safe or unsafe])
+        after = [each.raw for each in applied.after if each.name == "train.py"]
+        return (after or [None])[0], found
+
+    return fix
+
+
+def measured(name, text, line, says="", file="train.py", **evidence):
+    """A finding as a run would give it, at the line that holds this text."""
+    rule = find(name)
+    numbers = [number for number, each in enumerate(text.split("\n"), 1) if line in each]
+    shown = tuple(Evidence("of the training is spent in it", value, unit) for unit, value in evidence.items())
+    where = Where(file, numbers[0])
+    return [Finding(rule.code, name, rule.family, says, where, shown, None, "By hand.", fixable=True)]
+
+
+def only_line_changed(before, after):
+    old, new = before.split("\n"), after.split("\n")
+    changed = [(one, other) for one, other in zip(old, new, strict=True) if one != other]
+    assert len(changed) == 1
+    return changed[0][1]
+
+
+def test_every_fixable_rule_has_a_kind_of_edit_and_no_other():
+    assert {rule.name for rule in CATALOG if rule.fixable} == set(BY_CAUSE)
+    assert all(kind.__doc__ for kind in KINDS)
+
+
+CASES = [(rule, number) for rule in CATALOG for number in range(len(rule.examples)) if rule.fixable]
+
+
+@pytest.mark.parametrize(("rule", "number"), CASES, ids=lambda value: getattr(value, "name", value))
+def test_the_edit_of_a_slow_example_is_python_and_removes_what_the_linter_found(fixed, folder, rule, number):
+    text = rule.examples[number].slow.lstrip("\n")
+    (folder / "train.py").write_text(text)
+    found = [finding for finding in lint([folder / "train.py"]).findings if finding.name == rule.name]
+    after, result = fixed(text, unsafe=True, findings=found)
+    assert len(result.edits) + len(result.advice) == (1 if found else 0)
+    if after is not None:
+        ast.parse(after)
+        (folder / "train.py").write_text(after)
+        assert rule.name not in [finding.name for finding in lint([folder / "train.py"]).findings]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "eager-execution",
+        "predict-in-loop",
+        "fit-in-loop",
+        "repeated-preprocessing",
+        "misplaced-cache",
+        "single-worker-loader",
+        "counterproductive-workers",
+        "retracing",
+    ],
+)
+def test_the_edit_of_the_slow_example_is_the_fast_example(fixed, name):
+    example = find(name).examples[0]
+    slow, fast = example.slow.lstrip("\n"), example.fast.lstrip("\n")
+    line = example.line or "model.fit("
+    after, _ = fixed(slow, findings=measured(name, slow, line))
+    assert after == fast
+
+
+# --- the file around an edit -------------------------------------------------------------------------------
+
+EAGER = 'model.compile("sgd", "mse", run_eagerly=True)\n'
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n",
+        '"""Größe."""\nfrom __future__ import annotations\n',
+        "\ufeff",
+        "\ufeff# comment\n",
+        "name = 'äöü'; ",
+    ],
+    ids=["shebang and encoding", "docstring", "byte order mark", "mark and comment", "wide letters on the line"],
+)
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"], ids=["unix", "windows", "old mac"])
+def test_all_but_the_edit_stays_to_the_byte(fixed, head, newline):
+    before = (head + HEAD + EAGER + "print('fertig: ä')\n").replace("\n", newline)
+    after, _ = fixed(before)
+    assert after == before.replace(", run_eagerly=True", "")
+
+
+def test_line_ends_that_differ_and_a_missing_last_one_stay(fixed):
+    before = HEAD.replace("\n", "\r\n") + 'x = 1\nmodel.compile("sgd", run_eagerly=True)'
+    assert fixed(before)[0] == before.replace(", run_eagerly=True", "")
+
+
+def test_another_encoding_stays(folder, fixed):
+    before = ("# -*- coding: latin-1 -*-\n" + HEAD + "name = 'Größe'\n" + EAGER).encode("latin-1")
+    fixed(before)
+    project = Project(folder / "train.py", here=folder)
+    applied = apply(project, fixes(project, findings_of(project)).edits)
+    assert applied.after[0].encoded() == before.replace(b", run_eagerly=True", b"")
+    assert "Größe".encode("latin-1") in applied.diff()
+
+
+def test_a_letter_of_many_bytes_before_the_edit_on_its_line_counts_once(fixed):
+    before = HEAD + 'model.compile("sgd", loss={"größe": "mse", "高さ": "mse"}, run_eagerly=True)\n'
+    assert only_line_changed(before, fixed(before)[0]) == before.splitlines()[-1].replace(", run_eagerly=True", "")
+
+
+# --- arguments ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("model.compile(run_eagerly=True)", "model.compile()"),
+        ("model.compile(run_eagerly=True,)", "model.compile()"),
+        ('model.compile(run_eagerly=True, loss="mse")', 'model.compile(loss="mse")'),
+        ("model.compile(loss=1, run_eagerly=True, optimizer=2)", "model.compile(loss=1, optimizer=2)"),
+        ('model.compile(loss=("mse"), run_eagerly=True)', 'model.compile(loss=("mse"))'),
+        (
+            'model.compile(\n\tloss="mse",  # squares\n\trun_eagerly=True,  # to debug\n\toptimizer="sgd",\n)',
+            'model.compile(\n\tloss="mse",  # squares\n\toptimizer="sgd",\n)',
+        ),
+        (
+            'model.compile(loss="mse",  # squares\n              run_eagerly=True)',
+            'model.compile(loss="mse",  # squares\n              )',
+        ),
+        ("model.compile(*args, run_eagerly=True, **more)", "model.compile(*args, **more)"),
+    ],
+)
+def test_an_argument_is_taken_out(fixed, before, after):
+    assert fixed(f"{HEAD}{before}\n")[0] == f"{HEAD}{after}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("model.compile()", "model.compile(steps_per_execution=32)"),
+        ('model.compile("sgd", "mse")', 'model.compile("sgd", "mse", steps_per_execution=32)'),
+        ('model.compile("sgd", ("mse"))', 'model.compile("sgd", ("mse"), steps_per_execution=32)'),
+        ('model.compile("sgd", *rest)', 'model.compile("sgd", *rest, steps_per_execution=32)'),
+        ('model.compile("sgd", loss="mse",)', 'model.compile("sgd", loss="mse", steps_per_execution=32)'),
+        (
+            'model.compile(\n    "sgd",\n    "mse",  # squares)\n)',
+            'model.compile(\n    "sgd",\n    "mse",  # squares)\n    steps_per_execution=32,\n)',
+        ),
+        (
+            'model.compile(\n\t"sgd",\n\t"mse"  # squares\n)',
+            'model.compile(\n\t"sgd",\n\t"mse",  # squares\n\tsteps_per_execution=32\n)',
+        ),
+        (
+            'model.compile("sgd",\n              "mse")',
+            'model.compile("sgd",\n              "mse", steps_per_execution=32)',
+        ),
+        ("model.compile(steps_per_execution=1)", "model.compile(steps_per_execution=32)"),
+    ],
+)
+def test_an_argument_is_added_as_the_others_are_written(fixed, before, after):
+    text = f"{HEAD}{before}\nmodel.fit(x, y)\n"
+    assert fixed(text, findings=measured("step-overhead", text, "model.fit"))[0] == (
+        f"{HEAD}{after}\nmodel.fit(x, y)\n"
+    )
+
+
+def test_arguments_from_a_dictionary_may_hold_it_already(fixed):
+    text = f"{HEAD}model.compile(**settings)\nmodel.fit(x, y)\n"
+    after, found = fixed(text, findings=measured("step-overhead", text, "model.fit"))
+    assert after is None
+    assert "dictionary" in found.advice[0].why
+
+
+# --- names and imports -------------------------------------------------------------------------------------
+
+PREFETCH = """data = X.Dataset.from_generator(lambda: iter([]), output_types=1)
+options = X.Options()
+options.experimental_optimization.inject_prefetch = False
+data = data.with_options(options)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "written"),
+    [
+        ("import tensorflow as tf2", "tf2.data"),
+        ("import tensorflow", "tensorflow.data"),
+        ("from tensorflow import data as tfd", "tfd"),
+    ],
+)
+def test_names_are_written_as_the_script_imports_them(fixed, line, written):
+    before = f"{line}\n" + PREFETCH.replace("X", written)
+    assert fixed(before)[0] == before.replace("(options)", f"(options).prefetch({written}.AUTOTUNE)")
+
+
+WATCH = """import time
+from keras import callbacks as cb
+import tensorflow.keras as k
+
+
+class Watch(cb.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        time.sleep(0.01)
+
+
+model = k.Sequential([k.layers.Dense(1)])
+model.fit(x, y, callbacks=[
+    Watch(),  # slow
+    cb.EarlyStopping(),
+])
+"""
+
+
+def test_a_callback_under_another_name_goes_to_the_background_and_the_import_comes_behind_the_others(fixed):
+    after, found = fixed(WATCH)
+    assert after == WATCH.replace("    Watch(),", "    fitscope.Background(Watch()),").replace(
+        "import tensorflow.keras as k\n", "import tensorflow.keras as k\nimport fitscope\n"
+    )
+    assert found.edits[0].safe
+
+
+def test_an_import_that_is_there_is_used(fixed):
+    before = WATCH.replace("import time\n", "import time\nimport fitscope as fs\n")
+    after, _ = fixed(before)
+    assert "fs.Background(Watch())" in after
+    assert "import fitscope\n" not in after
+
+
+def test_an_import_goes_behind_docstring_and_future_where_there_is_no_other(fixed):
+    before = '#!/usr/bin/env python\n"""Trains."""\nfrom __future__ import annotations\n\n' + WATCH.replace(
+        "import time\nfrom keras import callbacks as cb\nimport tensorflow.keras as k\n",
+        "def load():\n    pass\n\nimport time; from keras import callbacks as cb; import tensorflow.keras as k\n",
+    )
+    after, _ = fixed(before)
+    assert after.index("from __future__") < after.index("import fitscope\n") < after.index("Background")
+    ast.parse(after)
+
+
+def test_a_name_that_is_taken_stops_the_edit(fixed):
+    after, found = fixed(WATCH + "fitscope = 1\n")
+    assert after is None
+    assert "taken" in found.advice[0].why
+
+
+# --- callbacks ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("self.model.stop_training = True", "uses the model"),
+        ("self.model.save('x.keras')", "uses the model"),
+        ("logs['seen'] = 1", "changes logs"),
+        ("plt.savefig('x.png')", "main thread"),
+    ],
+)
+def test_a_callback_that_has_to_stay_in_the_training_is_not_sent_away(fixed, line, reason):
+    text = WATCH.replace("time.sleep(0.01)", f"time.sleep(0.01)\n        {line}")
+    text = text.replace("import time\n", "import time\nimport matplotlib.pyplot as plt\n")
+    after, found = fixed(text, findings=measured("slow-epoch-callback", text, "time.sleep(0.01)"))
+    assert after is None
+    assert reason in found.advice[0].why
+
+
+def test_such_a_callback_is_called_less_often_only_where_records_may_be_lost(fixed):
+    text = WATCH.replace("time.sleep(0.01)", "time.sleep(0.01); self.model.save('x.keras')")
+    finding = measured("blocking-callback", text, "time.sleep(0.01)")
+    assert fixed(text, findings=finding)[0] is None
+    after, found = fixed(text, findings=finding, unsafe=True)
+    assert "    fitscope.Every(Watch(), batches=10),  # slow" in after
+    assert not found.edits[0].safe
+
+
+def test_a_callback_with_a_name_is_wrapped_where_it_is_given_so_that_its_name_still_means_it(fixed):
+    text = WATCH.replace("model.fit", "watch = Watch()\ncalls = [watch]\nmodel.fit").replace(
+        "callbacks=[\n    Watch(),  # slow\n    cb.EarlyStopping(),\n]", "callbacks=calls"
+    )
+    after, _ = fixed(text + "print(watch.seen)\n")
+    assert "watch = Watch()\ncalls = [fitscope.Background(watch)]\n" in after
+
+
+def test_a_callback_of_another_module_is_wrapped_where_it_is_made(folder, fixed):
+    (folder / "watching.py").write_text(WATCH.split("model =")[0])
+    text = HEAD + "import watching\nmodel.fit(x, y, callbacks=[watching.Watch()])\n"
+    (finding,) = measured("blocking-callback", WATCH, "time.sleep(0.01)", file="watching.py")
+    after, found = fixed(text, findings=[finding])
+    assert after == text.replace("[watching.Watch()]", "[fitscope.Background(watching.Watch())]").replace(
+        "import watching\n", "import watching\nimport fitscope\n"
+    )
+    assert found.edits[0].file == "train.py"
+
+
+def test_a_hook_that_takes_nearly_all_of_the_training_gains_nothing_in_the_background(fixed):
+    finding = measured("blocking-callback", WATCH, "time.sleep(0.01)", share=0.9)
+    after, found = fixed(WATCH, findings=finding, unsafe=True)
+    assert "fitscope.Every(Watch(), batches=10)" in after
+    assert not found.edits[0].safe
+
+
+def test_tensorboard_writes_less_only_where_records_may_be_lost(fixed):
+    text = HEAD + 'board = keras.callbacks.TensorBoard("logs", histogram_freq=1, update_freq="batch")\n'
+    after, found = fixed(text, unsafe=True)
+    assert only_line_changed(text, after).endswith('TensorBoard("logs", histogram_freq=0, update_freq="epoch")')
+    assert fixed(text)[0] is None
+    assert not found.edits[0].safe
+
+
+def test_checkpoints_are_written_beside_the_training(fixed):
+    text = HEAD + 'saves = keras.callbacks.ModelCheckpoint(\n    f"{name}.keras",  # here\n    save_freq=10,\n)\n'
+    after, _ = fixed(text)
+    assert after == text.replace("keras.callbacks.ModelCheckpoint", "fitscope.BackgroundCheckpoint").replace(
+        "tensorflow as tf\n", "tensorflow as tf\nimport fitscope\n"
+    )
+
+
+def test_a_checkpoint_of_another_kind_is_saved_per_epoch_if_fewer_will_do(fixed):
+    text = HEAD + 'saves = keras.callbacks.ModelCheckpoint("model.h5", save_freq=10)\n'
+    assert fixed(text)[0] is None
+    assert only_line_changed(text, fixed(text, unsafe=True)[0]).endswith('save_freq="epoch")')
+
+
+# --- predictions and steps ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("model.predict(row[None], verbose=0)", "model.predict_on_batch(row[None])"),
+        ("model.predict(x=row[None], batch_size=1)", "model.predict_on_batch(x=row[None])"),
+        ("model.predict(row[None], verbose=0)[0, 0]", "model.predict_on_batch(row[None])[0, 0]"),
+        (
+            "model.predict(\n        row[None],  # one\n        verbose=0,\n    )",
+            "model.predict_on_batch(\n        row[None],  # one\n    )",
+        ),
+    ],
+)
+def test_a_prediction_of_one_row_is_one_of_a_batch(fixed, before, after):
+    text = f"{HEAD}for row in rows:\n    answers.append({before})\n"
+    assert fixed(text)[0] == text.replace(before, after)
+
+
+@pytest.mark.parametrize(
+    "call", ["model.predict(rows)", "model.predict(rows[:5000])", "model.predict(row[None], callbacks=[])"]
+)
+def test_a_prediction_that_may_need_more_than_a_batch_stays(fixed, call):
+    text = f"{HEAD}for row in rows:\n    answers.append({call})\n"
+    after, found = fixed(text, findings=measured("predict-in-loop", text, call))
+    assert after is None
+    assert found.advice[0].why
+
+
+def test_on_jax_a_prediction_that_is_written_into_stays(fixed):
+    text = f"import os\nos.environ['KERAS_BACKEND'] = 'jax'\n{HEAD}"
+    loop = "for row in rows:\n    answer = model.predict(row[None])[0]\n    answer[0] = 1\n"
+    assert "cannot be written" in fixed(text + loop)[1].advice[0].why
+    assert "predict_on_batch" in fixed(HEAD + loop)[0]
+
+
+def test_on_torch_a_prediction_that_draws_is_unsafe_where_others_draw(fixed):
+    text = f"import os\nos.environ['KERAS_BACKEND'] = 'torch'\n{HEAD}"
+    loop = "for row in rows:\n    answers.append(model.predict(row[None]))\n"
+    assert fixed(text + loop)[1].edits[0].safe
+    assert not fixed(text + loop + "model.fit(x, y)\n")[1].edits[0].safe
+    assert fixed(HEAD + loop + "model.fit(x, y)\n")[1].edits[0].safe
+
+
+def test_a_fit_whose_history_is_used_stays(fixed):
+    text = f"{HEAD}for row in rows:\n    history = model.fit(row[None], row[None])\n"
+    after, found = fixed(text, findings=measured("fit-in-loop", text, "model.fit"))
+    assert after is None
+    assert "returns" in found.advice[0].why
+
+
+def test_a_fit_that_draws_an_order_is_unsafe_where_others_draw_from_the_same_numbers(fixed):
+    text = f"{HEAD}for row in rows:\n    model.fit(row[None], row[None])\n"
+    for more, safe in (("", True), ("model.fit(x, y)\n", False), ("np.random.rand()\n", False)):
+        finding = measured("fit-in-loop", text, "model.fit")
+        assert fixed(text + more, findings=finding)[1].edits[0].safe is safe
+    text = text.replace("(row[None], row[None])", "(row[None], row[None], shuffle=False)") + "model.fit(x, y)\n"
+    after, found = fixed(text, findings=measured("fit-in-loop", text, "model.fit"))
+    assert "model.train_on_batch(row[None], row[None])\n" in after
+    assert found.edits[0].safe
+
+
+RETRACED = """import tensorflow as tf
+
+
+@tf.function
+def step(batch, beta):
+    return BODY
+
+
+number = 0
+for batch in data:
+    step(batch, VALUE)
+    number += 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "body", "reason"),
+    [
+        ("number", "beta * batch", "whole number"),
+        ("number / 10", "batch[: int(beta)]", "more than arithmetic"),
+    ],
+)
+def test_a_number_that_has_to_be_one_stays(fixed, value, body, reason):
+    after, found = fixed(RETRACED.replace("VALUE", value).replace("BODY", body))
+    assert after is None
+    assert reason in found.advice[0].why
+
+
+def test_a_number_given_by_name_becomes_a_tensor(fixed):
+    text = RETRACED.replace("VALUE", "beta=min(1.0, number / 10)").replace("BODY", "beta * batch")
+    after, _ = fixed(text)
+    assert "step(batch, beta=tf.constant(min(1.0, number / 10), tf.float32))" in after
+
+
+STEP = """import tensorflow as tf
+
+
+class Loop:
+    def train_step(self, rows):
+        with tf.GradientTape() as tape:
+            loss = model(rows)
+        BODY
+        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
+        return loss
+
+    def run(self):
+        for rows in data:
+            self.train_step(rows)
+"""
+
+
+def test_a_step_that_is_pure_is_compiled(fixed):
+    text = STEP.replace("        BODY\n", "")
+    assert fixed(text)[0] == text.replace("    def train_step", "    @tf.function\n    def train_step")
+
+
+@pytest.mark.parametrize("line", ["print(loss)", "self.last = loss", "losses.append(loss)", "float(loss)"])
+def test_a_step_that_does_more_than_compute_is_not_compiled(fixed, line):
+    after, found = fixed(STEP.replace("BODY", line))
+    assert after is None
+    assert "cannot become a graph" in found.advice[0].why
+
+
+def test_several_steps_at_once_are_unsafe_with_a_callback_that_counts_batches(fixed):
+    text = WATCH.replace("model.fit", "model.compile('sgd')\nmodel.fit")
+    _, found = fixed(text, findings=measured("step-overhead", text, "model.fit"))
+    assert "Watch()" in found.edits[0].unsafe
+    plain = text.replace("    Watch(),  # slow\n", "")
+    assert fixed(plain, findings=measured("step-overhead", plain, "model.fit"))[1].edits[0].safe
+
+
+def test_the_model_that_is_trained_is_the_one_that_is_compiled_otherwise(fixed):
+    text = f"{HEAD}other = keras.Sequential([])\nother.compile('sgd')\nmodel.compile('adam')\nmodel.fit(x)\n"
+    after, _ = fixed(text, findings=measured("step-overhead", text, "model.fit"))
+    assert after == text.replace("model.compile('adam')", "model.compile('adam', steps_per_execution=32)")
+
+
+def test_the_environment_chooses_the_backend_where_the_script_does_not(fixed, monkeypatch):
+    text = f"{HEAD}model.compile()\nmodel.fit(x)\n"
+    assert fixed(text, findings=measured("step-overhead", text, "model.fit"))[0] is not None
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    assert "PyTorch" in fixed(text, findings=measured("step-overhead", text, "model.fit"))[1].advice[0].why
+
+
+def test_on_torch_steps_are_started_one_by_one(fixed):
+    text = f"import os\nos.environ['KERAS_BACKEND'] = 'torch'\n{HEAD}model.compile()\nmodel.fit(x)\n"
+    assert "PyTorch" in fixed(text, findings=measured("step-overhead", text, "model.fit"))[1].advice[0].why
+
+
+def test_a_progress_bar_becomes_a_line_per_epoch(fixed):
+    for before, after in (
+        ("model.fit(x, y, 32, 5, 1)", "model.fit(x, y, 32, 5, 2)"),
+        ("model.fit(x, y, verbose=1)", "model.fit(x, y, verbose=2)"),
+        ("model.fit(x, y)", "model.fit(x, y, verbose=2)"),
+    ):
+        text = f"{HEAD}{before}\n"
+        assert fixed(text, findings=measured("progress-bar", text, "model.fit"))[0] == f"{HEAD}{after}\n"
+
+
+CHUNKS = """import keras
+
+
+def build():
+    made = keras.Sequential([keras.layers.Dense(1)])
+    made.compile("adam", "mse")
+    return made
+
+
+def train(stream):
+    weights = None
+    for chunk in stream:
+        # a new one
+        model = build(
+            # nothing
+        )
+        if weights is not None:
+            model.set_weights(weights)
+        model.fit(chunk, chunk)
+        weights = model.get_weights()
+"""
+
+
+def test_a_model_that_goes_on_with_its_weights_is_built_once_where_its_optimizer_may_go_on_too(fixed):
+    assert fixed(CHUNKS)[0] is None
+    after, found = fixed(CHUNKS, unsafe=True)
+    made = "        model = build(\n            # nothing\n        )\n"
+    assert after == CHUNKS.replace(made, "").replace(
+        "    for chunk", "    model = build(\n        # nothing\n    )\n    for chunk"
+    )
+    assert "optimizer" in found.edits[0].unsafe
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("        weights = model.get_weights()\n", "", "new weights"),
+        ("build(\n            # nothing\n", "build(\n            chunk\n", "round to round"),
+        ("        # a new one\n", "        keras.utils.set_random_seed(1)\n", "set_random_seed"),
+    ],
+)
+def test_a_model_that_has_to_be_another_in_each_round_stays_in_the_loop(fixed, old, new, reason):
+    text = CHUNKS.replace(old, new)
+    after, found = fixed(text, unsafe=True, findings=measured("recompilation", text, "model.fit("))
+    assert after is None
+    assert reason in found.advice[0].why
+
+
+def test_a_model_that_a_loop_compiles_again_is_compiled_once(fixed):
+    text = f"{HEAD}for chunk in chunks:\n\tmodel.compile('adam', 'mse')\n\tmodel.fit(chunk, chunk)\n"
+    after, _ = fixed(text, unsafe=True)
+    assert after == f"{HEAD}model.compile('adam', 'mse')\nfor chunk in chunks:\n\tmodel.fit(chunk, chunk)\n"
+
+
+# --- pipelines ---------------------------------------------------------------------------------------------
+
+FETCH = """import time
+import tensorflow as tf
+
+
+def fetch(row):
+    time.sleep(0.1)
+    return row
+
+
+def load(row):
+    return tf.numpy_function(fetch, [row], tf.float32)
+
+
+"""
+
+
+def test_a_map_in_a_chain_over_many_lines_runs_in_parallel(fixed):
+    text = FETCH + "data = (tf.data.Dataset.range(9)\n\t\t.map(load)  # slow\n\t\t.batch(3))\n"
+    after, found = fixed(text)
+    assert after == text.replace(
+        "data = (",
+        "options = tf.data.Options()\noptions.threading.private_threadpool_size = 16\ndata = (",
+    ).replace(".map(load)  # slow\n", ".map(load, num_parallel_calls=16)  # slow\n\t\t.with_options(options)\n")
+    assert found.edits[0].safe
+
+
+def test_a_map_in_a_chain_of_backslashes_runs_in_parallel(fixed):
+    text = FETCH + "data = tf.data.Dataset.range(9) \\\n    .map(load) \\\n    .batch(3)\n"
+    assert ".map(load, num_parallel_calls=16) \\\n    .with_options(options) \\\n    .batch(3)\n" in fixed(text)[0]
+
+
+def test_a_map_in_a_function_of_another_module_runs_in_parallel(folder, fixed):
+    inside = FETCH + "def dataset():\n    return tf.data.Dataset.range(9).map(load).batch(3)\n"
+    (folder / "loading.py").write_text(inside)
+    _, found = fixed(f"{HEAD}from loading import dataset\nmodel.fit(dataset())\n")
+    (edit,) = found.edits
+    assert edit.file == "loading.py"
+    (after,) = apply(found.project, [edit]).after
+    assert after.raw.endswith(
+        "def dataset():\n"
+        "    options = tf.data.Options()\n"
+        "    options.threading.private_threadpool_size = 16\n"
+        "    return tf.data.Dataset.range(9).map(load, num_parallel_calls=16).with_options(options).batch(3)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("row = row + np.random.rand()", "random numbers"),
+        ("row = row + generator.normal()", "generator.normal"),
+        ("seen.append(row)", "seen.append"),
+        ("global count", "count"),
+        ("cache[0] = row", "cache[0]"),
+    ],
+)
+def test_python_code_that_keeps_something_between_calls_is_unsafe_in_parallel(fixed, line, reason):
+    text = "import numpy as np\n" + FETCH.replace("    time.sleep", f"    {line}\n    time.sleep")
+    _, found = fixed(text + "data = tf.data.Dataset.range(9).map(load)\n")
+    assert reason in found.edits[0].unsafe
+
+
+DECODE = """import tensorflow as tf
+import keras
+blobs = tf.data.Dataset.list_files("*.png", shuffle=False)
+
+
+def decode(blob):
+    return tf.io.decode_png(blob)
+
+
+def flip(image):
+    return tf.image.random_flip_left_right(image)
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("blobs.cache().map(decode).batch(8)", "blobs.map(decode).cache().batch(8)"),
+        ("blobs.cache('x').map(decode).map(flip)", "blobs.map(decode).cache('x').map(flip)"),
+        ("(blobs\n  .cache()\n  .map(decode)\n  .batch(8))", "(blobs\n  .map(decode)\n  .cache()\n  .batch(8))"),
+    ],
+)
+def test_a_cache_moves_behind_the_work(fixed, before, after):
+    finding = measured("misplaced-cache", f"{DECODE}data = {before}\n", ".cache(")
+    assert fixed(f"{DECODE}data = {before}\n", findings=finding)[0] == f"{DECODE}data = {after}\n"
+
+
+def test_a_cache_in_a_statement_of_its_own_moves_with_it(fixed):
+    text = f"{DECODE}data = blobs\ndata = data.cache()\ndata = data.map(decode)\n"
+    after, _ = fixed(text, findings=measured("misplaced-cache", text, "data.cache()"))
+    assert after == f"{DECODE}data = blobs\ndata = data.map(decode).cache()\n"
+
+
+def test_a_cache_that_freezes_the_augmentation_moves_only_where_results_may_change(fixed):
+    text = f"{DECODE}data = blobs.map(decode).map(flip).cache().batch(8)\n"
+    assert fixed(text)[0] is None
+    assert fixed(text, unsafe=True)[0].endswith("blobs.map(decode).cache().map(flip).batch(8)\n")
+
+
+@pytest.mark.parametrize(
+    ("chain", "reason"),
+    [
+        ("blobs.shuffle(9).map(decode).batch(8)", "order"),
+        ("blobs.map(flip).map(decode).batch(8)", "random"),
+        ("blobs.map(decode).take(9)", "take"),
+        ("tf.data.Dataset.list_files('*').map(decode)", "shuffles"),
+        ("blobs.map(load).batch(8)", "map at this place"),
+    ],
+)
+def test_nothing_is_cached_that_is_to_change(fixed, chain, reason):
+    text = f"{DECODE}data = {chain}\n"
+    after, found = fixed(text, findings=measured("repeated-preprocessing", text, "data = "))
+    assert after is None
+    assert reason in found.advice[0].why
+
+
+def test_a_shuffle_moves_before_the_maps_that_load(fixed):
+    text = f"{DECODE}data = blobs.map(decode).map(lambda x: x / 255).shuffle(100).batch(8)\n"
+    after, _ = fixed(text, findings=measured("shuffle-refill", text, ".shuffle("))
+    assert after.endswith("data = blobs.shuffle(100).map(decode).map(lambda x: x / 255).batch(8)\n")
+
+
+def test_arithmetic_moves_behind_the_batch_and_nothing_else_does(fixed):
+    for work, moves in (
+        ("lambda x, y: (tf.cast(x, tf.float32) / 255.0, y)", True),
+        ("lambda x, y: (x - tf.reduce_mean(x), y)", False),
+        ("lambda x, y: (x * y, y)", False),
+        ("decode", False),
+    ):
+        text = f"{DECODE}data = pairs = blobs.map({work}).batch(8)\n"
+        after, _ = fixed(text, findings=measured("per-example-work", text, ".map("))
+        assert (after == text.replace(f".map({work}).batch(8)", f".batch(8).map({work})")) is moves
+
+
+ROWS = """import numpy as np
+import tensorflow as tf
+
+SIZE = 9
+x, y = np.ones((SIZE, 3)), np.ones(SIZE)
+z = np.ones(SIZE)
+
+
+def rows():
+    for i in range(COUNT):
+        yield VALUE
+
+
+data = tf.data.Dataset.from_generator(
+    rows,  # one by one
+    output_signature=SIGNATURE,
+).batch(3)
+"""
+PAIR = "(tf.TensorSpec((3,), tf.float32), tf.TensorSpec((), tf.int64))"
+
+
+@pytest.mark.parametrize(
+    ("count", "value", "signature", "after"),
+    [
+        ("SIZE", "x[i], z[i]", PAIR, "((\n    tf.cast(x[:SIZE], tf.float32),\n    tf.cast(z[:SIZE], tf.int64),\n))"),
+        ("len(z)", "z[i], x[i]", PAIR, "((\n    tf.cast(z, tf.float32),\n    tf.cast(x[:len(z)], tf.int64),\n))"),
+        ("len(z)", "z[i]", "tf.TensorSpec((), dtype=tf.float32)", "(tf.cast(z, tf.float32))"),
+    ],
+)
+def test_a_generator_that_goes_through_arrays_becomes_slices_of_them(fixed, count, value, signature, after):
+    text = ROWS.replace("COUNT", count).replace("VALUE", value).replace("SIGNATURE", signature)
+    expected = text[: text.index("data = ")] + f"data = tf.data.Dataset.from_tensor_slices{after}.batch(3)\n"
+    assert fixed(text)[0] == expected
+    assert fixed(text)[1].edits[0].safe
+
+
+@pytest.mark.parametrize(
+    ("value", "more"),
+    [("x[i] + 1", ""), ("x[SIZE - i - 1], z[i]", ""), ("x[i], z[i]", "z[0] = 5\n"), ("x[i], z[i]", "z = z * 2\n")],
+)
+def test_a_generator_that_does_more_stays(fixed, value, more):
+    text = ROWS.replace("COUNT", "SIZE").replace("VALUE", value).replace("SIGNATURE", PAIR) + more
+    assert fixed(text, findings=measured("per-example-work", text, "from_generator"))[0] is None
+
+
+# --- loaders -----------------------------------------------------------------------------------------------
+
+ITEMS = """import time
+import keras
+
+
+class Items(keras.utils.PyDataset):
+    START
+    def __getitem__(self, index):
+        time.sleep(0.02)
+        return index
+
+
+model = keras.Sequential([])
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "made", "after_start", "after_made"),
+    [
+        ("", "Items()", "", "Items(workers=4)"),
+        (
+            "def __init__(self, x, **kwargs):\n        super().__init__(**kwargs)\n",
+            "Items(1)",
+            "def __init__(self, x, **kwargs):\n        super().__init__(**kwargs)\n",
+            "Items(1, workers=4)",
+        ),
+        (
+            "def __init__(self, x):\n        super().__init__()\n",
+            "Items(1)",
+            "def __init__(self, x):\n        super().__init__(workers=4)\n",
+            "Items(1)",
+        ),
+        ("", "Items(workers=1)", "", "Items(workers=4)"),
+    ],
+)
+def test_a_dataset_gets_workers_where_it_takes_them(fixed, start, made, after_start, after_made):
+    text = ITEMS.replace("START", start) + f"model.fit({made})\n"
+    after, found = fixed(text, findings=measured("single-worker-loader", text, "def __getitem__"))
+    assert after == ITEMS.replace("START", after_start) + f"model.fit({after_made})\n"
+    assert found.edits[0].safe
+
+
+def test_a_dataset_that_counts_is_unsafe_with_workers(fixed):
+    text = ITEMS.replace("START", "").replace("time.sleep(0.02)", "self.seen += 1") + "model.fit(Items())\n"
+    _, found = fixed(text, findings=measured("single-worker-loader", text, "def __getitem__"))
+    assert "self.seen" in found.edits[0].unsafe
+
+
+TORCH = """import torch
+from torch.utils.data import DataLoader
+
+
+class Rows(torch.utils.data.Dataset):
+    def __getitem__(self, index):
+        return open(str(index)).read()
+
+
+rows = Rows()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("DataLoader(rows, 32)", "DataLoader(rows, 32, num_workers=4, persistent_workers=True)"),
+        ("DataLoader(dataset=Rows(), shuffle=True)", "DataLoader(dataset=Rows(), shuffle=True, num_workers=4)"),
+        ("DataLoader(rows, num_workers=0)", "DataLoader(rows, num_workers=4, persistent_workers=True)"),
+    ],
+)
+def test_a_data_loader_gets_processes_and_keeps_its_order(fixed, before, after):
+    text = f"{TORCH}loader = {before}\n"
+    changed, found = fixed(text, unsafe=True, findings=measured("single-worker-loader", text, "__getitem__"))
+    assert changed == f"{TORCH}loader = {after}\n"
+    assert found.edits[0].safe is ("shuffle" not in before)
+
+
+# --- settings ----------------------------------------------------------------------------------------------
+
+
+def test_validation_steps_are_divided_as_the_steps_of_the_epoch_are(fixed):
+    text = (
+        f"{HEAD}def rows():\n    yield 1\n\n\nmodel.fit(rows(), steps_per_epoch=len(x) // batch,\n"
+        "          validation_data=rows(), validation_steps=len(z))\n"
+    )
+    after, found = fixed(text, unsafe=True)
+    assert after == text.replace("validation_steps=len(z)", "validation_steps=len(z) // batch")
+    assert not found.edits[0].safe
+
+
+def test_a_training_that_watches_its_validation_is_not_validated_less(fixed):
+    text = f"{HEAD}model.fit(x, validation_data=y, epochs=50, callbacks=[keras.callbacks.EarlyStopping()])\n"
+    finding = measured("dominant-validation", text, "model.fit")
+    assert fixed(text, unsafe=True, findings=finding)[0] is None
+    text = text.replace(", callbacks=[keras.callbacks.EarlyStopping()]", "")
+    assert "validation_freq=5" in fixed(text, unsafe=True, findings=finding)[0]
+
+
+def test_a_policy_keeps_its_quotes(fixed):
+    text = f"{HEAD}keras.mixed_precision.set_global_policy('mixed_float16')\n"
+    after, found = fixed(text, unsafe=True, findings=measured("float16-on-cpu", text, "mixed_float16"))
+    assert after == text.replace("'mixed_float16'", "'float32'")
+    assert not found.edits[0].safe
+
+
+# --- together ----------------------------------------------------------------------------------------------
+
+
+def test_edits_of_the_same_place_are_not_both_made(fixed, folder):
+    text = FETCH + "data = tf.data.Dataset.range(9).map(load)\n"
+    _, found = fixed(text)
+    (edit,) = found.edits
+    project = Project(folder / "train.py", here=folder)
+    other = type(edit)(edit.finding, edit.file, (edit.replacements[0],), "the same again")
+    applied = apply(project, [edit, other])
+    assert applied.edits == (edit,)
+    assert applied.left_out == ((other, "it would change the same place as another edit"),)
+
+
+def test_a_finding_in_an_installed_package_or_a_notebook_is_advice(folder, fixed):
+    (folder / "site-packages").mkdir()
+    (folder / "site-packages" / "theirs.py").write_text(WATCH)
+    for file, reason in (("site-packages/theirs.py", "installed"), ("a.ipynb:cell 3", "no script")):
+        finding = measured("blocking-callback", WATCH, "time.sleep(0.01)", file=file)
+        assert reason in fixed(WATCH, findings=finding)[1].advice[0].why
