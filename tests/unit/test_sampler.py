@@ -157,6 +157,25 @@ def test_a_thread_that_has_ended_has_no_stack():
     assert sampler.stack_of(thread.ident) == []
 
 
+def test_the_innermost_files_of_all_threads_are_seen_at_once():
+    ready = threading.Event()
+    wait = function_in(
+        "/home/me/waits.py",
+        "def wait():\n ready()\n gate.acquire()\n",
+        ready=ready.set,
+        gate=(gate := threading.Lock()),
+    )
+    gate.acquire()
+    thread = threading.Thread(target=wait)
+    thread.start()
+    ready.wait()
+    files = sampler.innermost_files()
+    gate.release()
+    thread.join()
+    assert files[thread.ident] == "/home/me/waits.py"
+    assert files[threading.get_ident()] == sampler.__file__
+
+
 def test_no_garbage_is_collected_while_stacks_are_fetched(monkeypatch):
     enabled = []
     frames = sampler.sys._current_frames
@@ -167,8 +186,8 @@ def test_no_garbage_is_collected_while_stacks_are_fetched(monkeypatch):
 
     monkeypatch.setattr(sampler.sys, "_current_frames", watched)
     sampler.stack_of(threading.get_ident())
-    sampler.threads()
-    assert enabled == [False, False]
+    sampler.innermost_files()
+    assert enabled == [False, False, False]
     assert gc.isenabled()
 
 
@@ -176,7 +195,7 @@ def test_the_collector_stays_off_if_the_user_turned_it_off():
     gc.disable()
     try:
         sampler.stack_of(threading.get_ident())
-        sampler.threads()
+        sampler.innermost_files()
         assert not gc.isenabled()
     finally:
         gc.enable()

@@ -9,9 +9,11 @@ import random
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from itertools import accumulate, chain, islice, repeat, takewhile
 from operator import attrgetter, itemgetter
 from types import CodeType
+from typing import Any
 
 from fitscope.observe import seams
 from fitscope.observe.recorder import Recorder
@@ -70,7 +72,7 @@ class Sampler:
         tree = self._recorder.tree
         root = tree.path(next(iter(busy.values())).node)[0]
         me = threading.get_ident()
-        for ident in threads():
+        for ident, file in innermost_files().items():
             if ident == me:
                 continue
             ledger = busy.get(ident)
@@ -79,7 +81,7 @@ class Sampler:
                 found = _user_line(stack_of(ident), within_training=True)
                 if found is not None and ledger.node == node:
                     self._recorder.lines.row(node, *found)[0] += 1
-            elif ident not in ledgers and not is_idle(ident):
+            elif ident not in ledgers and not is_idle(file):
                 found = _user_line(stack_of(ident), within_training=False)
                 if found is not None:
                     self._recorder.lines.row(-root, *found)[0] += 1
@@ -108,38 +110,42 @@ def _user_line(stack: list[tuple[CodeType, int]], *, within_training: bool) -> t
 # which lets go of the interpreter) can meet a thread that ends, and both wait forever.
 
 
-def stack_of(ident: int, most: int | None = None) -> list[tuple[CodeType, int]]:
-    """The code and the line of every frame of a thread, innermost first (at most so many); empty if it has ended."""
+def stack_of(ident: int) -> list[tuple[CodeType, int]]:
+    """The code and the line of every frame of a thread, innermost first; empty if it has ended."""
     frames = map(itemgetter(ident), iter(sys._current_frames, None))
     walk = accumulate(chain(islice(frames, 1), repeat("f_back")), getattr)
-    collecting = gc.isenabled()
-    gc.disable()
     try:
-        return list(islice(map(_CODE_AND_LINE, takewhile(bool, walk)), most))
+        return _in_one_call(map(_CODE_AND_LINE, takewhile(bool, walk)))
     except KeyError:
         return []
-    finally:
-        if collecting:
-            gc.enable()
 
 
-def threads() -> list[int]:
-    """The idents of all threads."""
+def innermost_files() -> dict[int, str]:
+    """The file of the innermost frame of every thread, by the thread's ident."""
+    frames = iter(sys._current_frames, None)
+    idents = chain.from_iterable(map(dict.keys, islice(frames, 1)))
+    files = map(_FILE, chain.from_iterable(map(dict.values, islice(frames, 1))))
+    found = _in_one_call(chain(idents, files))
+    return dict(zip(found[: len(found) // 2], found[len(found) // 2 :], strict=True))
+
+
+def _in_one_call(walk: Iterable[Any]) -> list[Any]:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return list(next(iter(sys._current_frames, None)))
+        return list(walk)
     finally:
         if collecting:
             gc.enable()
 
 
-def is_idle(ident: int) -> bool:
-    """Whether a thread waits for something to do, as most do: then its stack need not be walked."""
-    innermost = stack_of(ident, 1)
-    return bool(innermost) and os.path.basename(innermost[0][0].co_filename) in _IDLE_FILES
+@functools.lru_cache(maxsize=4096)
+def is_idle(file: str) -> bool:
+    """Whether a thread whose innermost code is in that file waits for something to do, as most do."""
+    return os.path.basename(file) in _IDLE_FILES
 
 
+_FILE = attrgetter("f_code.co_filename")
 _CODE_AND_LINE = attrgetter("f_code", "f_lineno")
 
 
