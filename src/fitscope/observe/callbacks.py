@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from threading import get_ident
 from typing import Any
 
@@ -26,6 +26,9 @@ SETTLE_EVERY = 100
 """Executions of the step between two looks at what the input's Python code took from it."""
 
 
+_ledgers = recorder.ledgers
+
+
 class Watched(list[Any]):
     """A list of callbacks that charges each with the time between it and the next."""
 
@@ -35,40 +38,39 @@ class Watched(list[Any]):
         self._any_batch_end = any(overridden(callback, hook) for callback in callbacks for hook in BATCH_ENDS)
 
     def __iter__(self) -> Iterator[Any]:
-        ledger = recorder.ledgers.get(get_ident())
+        ledger = _ledgers.get(get_ident())
         if ledger is None:
-            return self._beside() if self._any_batch_end and recorder.ledgers else super().__iter__()
+            return self._beside() if self._any_batch_end and _ledgers else list.__iter__(self)
         hook = ledger.hook
         if hook is None:
-            return super().__iter__()
+            return list.__iter__(self)
         ledger.hook = None
-        nodes = self._nodes(ledger.call.stations, hook)
-        return _timed(ledger, zip(super().__iter__(), nodes, strict=False)) if nodes else super().__iter__()
+        plan, stations = self._plans.get(hook), ledger.call.stations
+        if plan is None or plan[0] != stations.root or plan[1] != len(self):
+            plan = self._plan(stations, hook)
+        return _timed(ledger, list.__iter__(self), plan[2]) if plan[2] else list.__iter__(self)
 
     def __reduce__(self) -> Any:
-        return list, (list(super().__iter__()),)
+        return list, (list(list.__iter__(self)),)
 
     def _beside(self) -> Iterator[Any]:
         """In one of Keras' pool threads: the time counts beside the training, not in it."""
-        for callback in super().__iter__():
+        for callback in list.__iter__(self):
             began = clock()
             yield callback
             row = recorder.beside.row(name_of(callback))
             row[0] += clock() - began
             row[1] += 1
 
-    def _nodes(self, stations: Stations, hook: str) -> list[int]:
+    def _plan(self, stations: Stations, hook: str) -> tuple[int, int, list[int]]:
         """The node of each callback for this hook, 0 for one that does nothing in it; empty if none does."""
-        plan = self._plans.get(hook)
-        if plan is not None and plan[0] == stations.root and plan[1] == len(self):
-            return plan[2]
-        nodes = [_node(stations, callback, hook) for callback in super().__iter__()]
+        nodes = [_node(stations, callback, hook) for callback in list.__iter__(self)]
         self._plans[hook] = (stations.root, len(self), nodes if any(nodes) else [])
-        return self._plans[hook][2]
+        return self._plans[hook]
 
 
-def _timed(ledger: Ledger, pairs: Iterable[tuple[Any, int]]) -> Iterator[Any]:
-    for callback, node in pairs:
+def _timed(ledger: Ledger, callbacks: Iterator[Any], nodes: list[int]) -> Iterator[Any]:
+    for callback, node in zip(callbacks, nodes, strict=False):
         if node:
             ledger.enter(node)
         yield callback
@@ -223,11 +225,9 @@ def _after(hook: str) -> Any:
 
 
 def _batch_begin(original: Any, hook: str) -> Any:
-    ledgers = recorder.ledgers
-
     @functools.wraps(original)
     def on_batch_begin(self: Any, batch: Any, logs: Any = None) -> None:
-        ledger = ledgers.get(get_ident())
+        ledger = _ledgers.get(get_ident())
         call: Call | None = ledger.call if ledger is not None else None
         if ledger is None or call is None:
             original(self, batch, logs)
@@ -248,12 +248,11 @@ def _batch_begin(original: Any, hook: str) -> Any:
 def _batch_end(
     original: Any, mode: str, reading_waits: Callable[[], bool], can_be_async: bool, device: Callable[[], str]
 ) -> Any:
-    ledgers = recorder.ledgers
     hook, flag = f"on_{mode}_batch_end", f"_async_{mode}"
 
     @functools.wraps(original)
     def on_batch_end(self: Any, batch: Any, logs: Any = None) -> None:
-        ledger = ledgers.get(get_ident())
+        ledger = _ledgers.get(get_ident())
         call: Call | None = ledger.call if ledger is not None else None
         if ledger is None or call is None:
             original(self, batch, logs)
@@ -273,7 +272,7 @@ def _batch_end(
         except Exception as error:
             recorder.fail(error)
         original(self, batch, logs)
-        if ledgers.get(ledger.ident) is not ledger:
+        if _ledgers.get(ledger.ident) is not ledger:
             return
         ledger.hook = None
         now = ledger.back(stations.loop)
