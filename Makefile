@@ -13,7 +13,7 @@ test: .venv/all browser
 	$(BIN)/python -m pytest
 
 thorough: .venv/all
-	FITSCOPE_THOROUGH=1 FITSCOPE_KILLS=50 $(BIN)/python -m pytest tests/remedy
+	FITSCOPE_THOROUGH=1 FITSCOPE_KILLS=50 $(BIN)/python -m pytest tests/remedy tests/truth/test_rules.py
 
 check: .venv/all lint browser
 	$(BIN)/python -m pytest

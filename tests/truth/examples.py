@@ -1,6 +1,6 @@
 """Runs the examples of all rules on one backend, and says what was found: a program that the tests run.
 
-    python examples.py result.json [NAME …]
+    python examples.py result.json [NAME or NAME:NUMBER …]
 
 Each script is a file of its own, as a user's would be; all of them run in this process, so that the backend is
 imported once.
@@ -48,20 +48,21 @@ def run(folder, name, text):
 
 
 def main():
-    wanted = sys.argv[2:]
+    wanted = set(sys.argv[2:])
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for rule in CATALOG:
             for number, example in enumerate(rule.examples):
-                if BACKEND not in example.backends or (wanted and rule.name not in wanted):
+                key = f"{rule.name}:{number}"
+                if BACKEND not in example.backends or (wanted and not {rule.name, key} & wanted):
                     continue
                 stem = f"{rule.name}_{number}".replace("-", "_")
-                found[f"{rule.name} {number}"] = {
+                found[key] = {
                     "slow": run(Path(folder), f"{stem}_slow", example.slow),
                     "fast": run(Path(folder), f"{stem}_fast", example.fast),
                 }
-                print(rule.name, found[f"{rule.name} {number}"], file=sys.stderr, flush=True)
+                print(key, found[key], file=sys.stderr, flush=True)
         os.chdir("/")
     Path(sys.argv[1]).write_text(json.dumps(found))
 

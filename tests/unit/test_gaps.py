@@ -1,4 +1,4 @@
-"""The wait for data inside TensorFlow's step, worked out from gaps between fetches, with a pipeline of known waits."""
+"""The wait for data inside TensorFlow's step, worked out from gaps between fetches: a pipeline of known waits."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ MS = 1_000_000
 
 
 class Iterator:
-    """An iterator whose gaps are written down as tf.data would: from the end of one fetch to the start of the next."""
+    """Writes gaps down as tf.data does: from the end of one fetch to the start of the next."""
 
     def __init__(self, clock):
         self.clock = clock
