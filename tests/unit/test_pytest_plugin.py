@@ -39,7 +39,8 @@ def speed(tmp_path):
 
     def speed(words, *options):
         command = [sys.executable, "-m", "pytest", "-p", "fitscope.pytest_plugin", "-rs", "-q", *options]
-        ours = {name: value for name, value in os.environ.items() if not name.startswith("FITSCOPE")}
+        theirs = ("FITSCOPE", "PYTEST_ADDOPTS")
+        ours = {name: value for name, value in os.environ.items() if not name.startswith(theirs)}
         environment = {
             **ours,
             "WORDS": words,
