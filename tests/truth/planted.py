@@ -488,6 +488,16 @@ def fit_inside_a_callback():
 
 
 @case
+def heavy_steps():
+    """On JAX the training thread is far ahead of them."""
+    wide = [keras.layers.Dense(1000, activation="relu") for _ in range(3)]
+    model = keras.Sequential([keras.Input((16,)), *wide, keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    account = record(lambda: model.fit(INPUT, TARGET, batch_size=4 * BATCH, epochs=4, verbose=0))
+    return {"account": account, "evenly": True}
+
+
+@case
 def many_predictions():
     model = new_model()
 

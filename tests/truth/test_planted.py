@@ -123,6 +123,10 @@ def check(case, backend, name):
         region = main_region(case["account"])
         assert [c for c in region["compiles"] if c["cause"] == case["compiles"]]
         assert seconds(region, "compile") > 0
+    if "evenly" in case:
+        region = main_region(case["account"])
+        steps = region["step_seconds"]["median"] * region["steps"]
+        assert steps == pytest.approx(seconds(region, "step"), rel=0.35)
     if "calls" in case:
         region = main_region(case["account"])
         assert (region["call"], region["calls"], region["steps"]) == ("predict", case["calls"], case["calls"])

@@ -15,7 +15,7 @@ from typing import Any
 from fitscope.observe import settings
 from fitscope.observe.calls import Call, Stations
 from fitscope.observe.ledger import Ledger, clock
-from fitscope.observe.recorder import recorder
+from fitscope.observe.recorder import Region, recorder
 from fitscope.observe.seams import Seams, place_of
 
 MODES = ("train", "test", "predict")
@@ -30,16 +30,28 @@ _ledgers = recorder.ledgers
 
 
 class Watched(list[Any]):
-    """A list of callbacks that charges each with the time between it and the next."""
+    """A list of callbacks that charges each with the time between it and the next.
+
+    Where steps are only dispatched by the training thread, their results are read in Keras' pool, which then goes
+    through this list: the instants at which steps were done are noted there.
+    """
 
     def __init__(self, callbacks: list[Any]) -> None:
         super().__init__(callbacks)
+        self.dispatched: list[tuple[Region | None, int, int]] = []
+        """Executions whose end is not known yet: region, number of steps, when the first of a pass began (or 0)."""
+        self.awaits = False
+        """Whether steps are done only after the training thread has gone on."""
+        self.done: list[int] = []
+        self._last_done = 0
         self._plans: dict[str, tuple[int, int, list[int]]] = {}
         self._any_batch_end = any(overridden(callback, hook) for callback in callbacks for hook in BATCH_ENDS)
 
     def __iter__(self) -> Iterator[Any]:
         ledger = _ledgers.get(get_ident())
         if ledger is None:
+            if self.awaits:
+                self.done.append(clock())
             return self._beside() if self._any_batch_end and _ledgers else list.__iter__(self)
         hook = ledger.hook
         if hook is None:
@@ -52,6 +64,18 @@ class Watched(list[Any]):
 
     def __reduce__(self) -> Any:
         return list, (list(list.__iter__(self)),)
+
+    def settle(self, *, final: bool = False) -> None:
+        """Gives the steps that are done to their regions: each lasted since the one before it was done."""
+        number = min(len(self.done), len(self.dispatched))
+        done = sorted(self.done[:number])
+        for instant, (region, each, began) in zip(done, self.dispatched, strict=False):
+            since = began or self._last_done
+            self._last_done = instant
+            if region is not None:
+                region.durations.append(max(0, instant - since) // each)
+        for instants in (self.done, self.dispatched):
+            del instants[: None if final else number]
 
     def _beside(self) -> Iterator[Any]:
         """In one of Keras' pool threads: the time counts beside the training, not in it."""
@@ -162,12 +186,14 @@ def hold(seams: Seams, *, reading_waits: Callable[[], bool], can_be_async: bool,
     def flushing(ledger: Ledger, callbacks: Any, args: Any, kwargs: Any) -> Any:
         if not isinstance(ledger.call, Call):
             return None
-        return ledger.node, ledger.enter(ledger.call.stations.wait), _pool_time()
+        return callbacks.callbacks, ledger.node, ledger.enter(ledger.call.stations.wait), _pool_time()
 
     def flushed(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
         if token is None or not isinstance(ledger.call, Call):
             return
-        node, began, pool = token
+        watched, node, began, pool = token
+        if isinstance(watched, Watched):
+            watched.settle(final=True)
         stations = ledger.call.stations
         waited = ledger.back(node) - began
         for name, busy in _pool_time().items():
@@ -257,10 +283,13 @@ def _batch_end(
         if ledger is None or call is None:
             original(self, batch, logs)
             return
-        stations = call.stations
+        stations, awaiting = call.stations, None
         try:
             if getattr(self, flag, False):
                 now = ledger.enter(stations.dispatch)
+                if reading_waits() and type(self.callbacks) is Watched:
+                    awaiting = self.callbacks
+                    awaiting.awaits = True
             else:
                 now = ledger.enter(stations.wait if reading_waits() else stations.logs)
                 ledger.hook = hook
@@ -279,6 +308,9 @@ def _batch_end(
         region = call.region
         if region is not None:
             region.steps += call.each
+        if awaiting is not None:
+            awaiting.dispatched.append((region, call.each, call.step_began if call.executions == 1 else 0))
+        elif region is not None:
             region.durations.append((now - call.step_began) // call.each)
         call.step_began = now
         if call.executions % SETTLE_EVERY <= 1:
@@ -300,7 +332,10 @@ def _now_and_then(ledger: Ledger, call: Call, callbacks: list[Any], device: Call
             ledger.enter(call.stations.own)
             settings.note(call.root, call.model, device(), callbacks, call.batch_size)
             ledger.back(node)
-    elif call.contention is not None:
+        return
+    if isinstance(callbacks, Watched):
+        callbacks.settle()
+    if call.contention is not None:
         call.contention.settle()
 
 
