@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from fitscope import words
 from fitscope.model import Account, Finding, FitscopeError, Report, Run, Speedup
@@ -41,7 +43,22 @@ def diagnose(run: Run, account: Account) -> Report:
         low = min(low, high)
         room -= high
         findings.append(_finding(case, rule, cause, low, high))
-    return Report(run, account, tuple(findings), doubts, trace)
+    return Report(run, account, tuple(_with_proof(run, finding) for finding in findings), doubts, trace)
+
+
+def _with_proof(run: Run, finding: Finding) -> Finding:
+    """What an experiment has shown of a finding since the run was recorded; the last one holds."""
+    for fact in reversed(run.facts):
+        if fact["fact"] == "proof" and fact["finding"] == key_of(finding):
+            verified = None if fact["low"] is None else Speedup(fact["low"], fact["high"])
+            return replace(finding, verified=verified, proof=fact["says"])
+    return finding
+
+
+def key_of(finding: Finding) -> list[Any]:
+    """What a finding is found again by, in another diagnosis of the same run."""
+    where = finding.where
+    return [finding.name, where.file if where is not None else "", where.line if where is not None else 0]
 
 
 def _share_seconds(
@@ -94,6 +111,7 @@ def _finding(case: Case, rule: Rule, cause: Cause, low: float, high: float) -> F
         estimated=estimated,
         remedy=cause.remedy,
         fixable=rule.fixable,
+        removal=cause.removal,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import shutil
@@ -15,20 +16,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from fitscope import confine, machine, store, words
 from fitscope.account import account
 from fitscope.compare import student
 from fitscope.model import FitscopeError, Run, Speedup
-from fitscope.observe import start
+from fitscope.observe import removals, start
 from fitscope.rules.case import FOREIGN_CORES
 from fitscope.supervise import append, last_words, recorded
 
 LEAST_PAIRS, MOST_PAIRS, MOST_DISTURBED = 3, 8, 4
 CONFIDENCE = 0.99
 """Of a single look; with a look after each of up to eight pairs, 96 of 100 experiments that change nothing say so."""
-NARROW = 0.15
-"""An interval is good enough when it reaches this far to either side, as a share."""
+USUAL, WEIGHT = 0.1, 4
+"""How far the ratios of two pairs of runs usually lie apart (as logarithms, one standard deviation), and how many
+further pairs that is worth."""
+NARROW, NARROW_SHARE = 0.15, 0.1
+"""An interval is good enough when it reaches this far to either side, as a share, and this much of the effect."""
 LARGEST = 2 << 30
 LINKED = 64 << 20
 """Bytes: what is copied at most, and from which size on a file is linked where writing to it can be forbidden."""
@@ -83,6 +88,8 @@ class Outcome:
     pairs: int
     doubt: str = ""
     """Why there is no verdict, or why it is a weak one."""
+    early: bool = False
+    """Whether their steps were compared, compiling and preparing apart, as one of the two was ended early."""
 
     @property
     def faster(self) -> bool:
@@ -96,9 +103,17 @@ class Outcome:
 
 
 def compare_versions(
-    folder: Path, one: Version, other: Version, budget: float, tell: Callable[[str], None] = lambda text: None
+    folder: Path,
+    one: Version,
+    other: Version,
+    budget: float,
+    tell: Callable[[str], None] = lambda text: None,
+    seconds: float = TRAINED,
 ) -> Outcome:
-    """Runs two versions in turns until the ratio of their times is known well enough, or the budget is spent."""
+    """Runs two versions in turns until the ratio of their times is known well enough, or the budget is spent.
+
+    A run is ended after so many seconds of training.
+    """
     deadline = time.monotonic() + budget
     with Workspace(folder) as workspace:
         if workspace.warning:
@@ -108,7 +123,7 @@ def compare_versions(
         while len(pairs) < MOST_PAIRS and len(disturbed) < MOST_DISTURBED:
             began = time.monotonic()
             order = (one, other) if (len(pairs) + len(disturbed)) % 2 == 0 else (other, one)
-            trials = {version.name: workspace.run(version, deadline) for version in order}
+            trials = {version.name: workspace.run(version, deadline, seconds) for version in order}
             pair = trials[one.name], trials[other.name]
             foreign = max(trial.foreign for trial in pair)
             if foreign >= FOREIGN_CORES:
@@ -133,15 +148,19 @@ def _outcome(pairs: Sequence[tuple[Trial, Trial]], disturbed: Sequence[tuple[Tri
             doubt = f"other programs were busy in {words.count(len(disturbed), 'pair')} of runs, too few are left"
         return Outcome(None, same, len(pairs), doubt)
     low, high = _interval(pairs)
-    return Outcome(Speedup(math.exp(low), math.exp(high)), same, len(pairs))
+    early = any(_early(pair) for pair in pairs)
+    return Outcome(Speedup(math.exp(low), math.exp(high)), same, len(pairs), early=early)
 
 
 def _interval(pairs: Sequence[tuple[Trial, Trial]]) -> tuple[float, float]:
-    """Student's interval for the mean of the logarithms of the ratios: a pair is one measurement."""
+    """Student's interval for the mean of the logarithms of the ratios: a pair is one measurement.
+
+    Three pairs tell little of how far pairs lie apart: what they usually do counts as much as `WEIGHT` further ones.
+    """
     ratios = [math.log(one / other) for one, other in map(_times, pairs)]
-    middle, number = fmean(ratios), len(ratios)
-    spread = math.sqrt(sum((ratio - middle) ** 2 for ratio in ratios) / (number - 1))
-    half = student(CONFIDENCE, number - 1) * spread / math.sqrt(number)
+    middle, freedom = fmean(ratios), len(ratios) - 1 + WEIGHT
+    spread = math.sqrt((sum((ratio - middle) ** 2 for ratio in ratios) + WEIGHT * USUAL**2) / freedom)
+    half = student(CONFIDENCE, freedom) * spread / math.sqrt(len(ratios))
     return middle - half, middle + half
 
 
@@ -158,7 +177,8 @@ def _times(pair: tuple[Trial, Trial]) -> tuple[float, float]:
 
 def _clear(interval: tuple[float, float]) -> bool:
     low, high = interval
-    return (low > 0 or high < 0) and (high - low) / 2 <= math.log1p(NARROW)
+    effect = abs(low + high) / 2
+    return (low > 0 or high < 0) and (high - low) / 2 <= math.log1p(NARROW) + NARROW_SHARE * effect
 
 
 def sameness(one: Sequence[Trial], other: Sequence[Trial]) -> str:
@@ -231,32 +251,68 @@ class Workspace:
             self._guard.close()
         self._place.cleanup()
 
-    def run(self, version: Version, deadline: float) -> Trial:
-        """Runs a version once, from the state in which the user's folder is now."""
-        self._number += 1
-        place = self._top / str(self._number)
-        self._copy(place)
-        for name, content in version.files.items():
-            (place / name).write_bytes(content)
-        path = self._top / f"{self._number}.run"
-        try:
-            code, last = self._start(version, place, path, deadline)
+    def run(self, version: Version, deadline: float, seconds: float = TRAINED) -> Trial:
+        """Runs a version once, from the state in which the user's folder is now; ends it after so much training."""
+        path = self.record(version, deadline, seconds)
+        run = store.read(path)
+        return _trial(run, stopped=_was_stopped(run))
+
+    def record(self, version: Version, deadline: float, seconds: float = TRAINED) -> Path:
+        """Runs a version once; the run file, as if the script had run in the user's folder."""
+        path = self._top / f"{self._number + 1}.run"
+        started = time.time()
+        meter = _Samples(started, lambda line: append(path, line))
+        with self._copied(version) as place:
+            environment = recorded(self._environment(place), path, started, seconds)
+            code, last = self._start(version, place, environment, deadline, lambda pid: _exits(path, pid), meter)
+            if code is None:
+                raise FitscopeError(f"{version.name} was not done when the time for the experiment was over.")
             if not path.is_file():
                 raise FitscopeError(f"no training was seen in {version.name}{_reason(last)}.")
-            run = store.read(path)
-            stopped = any(fact["fact"] == "stopped" for fact in run.facts)
-            if code != 0 and not stopped:
+            append(path, {"machine": machine.describe()})
+            ended = {"t": round(time.time() - started, 3), "ended": "completed", "exit_code": code}
+            append(path, {**ended, "wall_seconds": ended["t"]})
+            if code != 0 and not _was_stopped(store.read(path)):
                 raise FitscopeError(f"{version.name} ended with exit code {code}{_reason(last)}.")
-            return _trial(run, stopped=stopped)
+            moved = path.read_bytes().replace(os.fsencode(place), os.fsencode(self.folder))
+            path.write_bytes(moved)
+        return path
+
+    def alternate(
+        self, version: Version, plan: Mapping[str, Any], deadline: float, look: Callable[[Path, _Samples], bool]
+    ) -> tuple[Path, _Samples, str]:
+        """Runs a version with a cause removed by turns, until `look` has seen enough; gives what was written.
+
+        With it come the machine's samples and, where the script ended by itself in an error, its last line.
+        """
+        path = self._top / f"{self._number + 1}.stretches"
+        meter = _Samples(time.time(), lambda line: None)
+        with self._copied(version) as place:
+            inject = recorded(self._environment(place), path, meter.started)
+            environment = {name: value for name, value in inject.items() if name != start.RUN}
+            environment[removals.PLAN] = json.dumps({**plan, "file": str(path)})
+            code, last = self._start(
+                version, place, environment, deadline, lambda pid: 0 if look(path, meter) else None, meter
+            )
+        return path, meter, _reason(last) if code else ""
+
+    @contextlib.contextmanager
+    def _copied(self, version: Version) -> Iterator[Path]:
+        """A copy of the folder with the files of a version in it; gone afterwards."""
+        self._number += 1
+        place = self._top / str(self._number)
+        try:
+            self._copy(place)
+            for name, content in version.files.items():
+                (place / name).write_bytes(content)
+            yield place
         finally:
             shutil.rmtree(place, ignore_errors=True)
 
-    def _start(self, version: Version, place: Path, path: Path, deadline: float) -> tuple[int, str]:
-        """Starts a version in a session of its own and waits for it; gives its exit code and its last line."""
+    def _environment(self, place: Path) -> dict[str, str]:
         temporary = self._top / "tmp"
         temporary.mkdir(exist_ok=True)
         found = [self._moved(entry, place) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-        started = time.time()
         changed = {
             start.SEED: SEED,
             "PYTHONHASHSEED": SEED,
@@ -264,7 +320,21 @@ class Workspace:
             "PWD": str(place),
             "PYTHONPATH": os.pathsep.join(filter(None, found)),
         }
-        environment = recorded({**os.environ, **changed}, path, started, TRAINED)
+        return {**os.environ, **changed}
+
+    def _start(
+        self,
+        version: Version,
+        place: Path,
+        environment: Mapping[str, str],
+        deadline: float,
+        look: Callable[[int], int | None],
+        samples: _Samples,
+    ) -> tuple[int | None, str]:
+        """Starts a version in a session of its own and waits for it; gives its exit code and its last line.
+
+        `look` is asked once a second for the process: a number ends it, as its exit code.
+        """
         output = self._top / "output"
         with output.open("wb") as file:
             child = subprocess.Popen(
@@ -278,12 +348,9 @@ class Workspace:
                 preexec_fn=self._guard.enter if self._guard is not None else None,
             )
             try:
-                code = _wait(child, path, started, deadline)
+                code = _wait(child, look, samples, deadline)
             finally:
                 _end(child)
-        if code is None:
-            raise FitscopeError(f"{version.name} was not done when the time for the experiment was over.")
-        append(path, {"t": round(time.time() - started, 3), "ended": "completed", "exit_code": code})
         lines = output.read_text(errors="replace").strip().splitlines()
         return code, lines[-1] if lines else ""
 
@@ -323,26 +390,60 @@ def _caches() -> list[Path]:
     return [path for path in (home / ".cache", home / ".keras") if path.is_dir()]
 
 
-def _wait(child: subprocess.Popen[bytes], path: Path, started: float, deadline: float) -> int | None:
+class _Samples:
+    """What the machine did, second by second, while a child ran."""
+
+    def __init__(self, started: float, write: Callable[[dict[str, Any]], None]) -> None:
+        self.started = started
+        self.foreign: list[tuple[float, float]] = []
+        """Seconds since the start, and the processors that other programs used up to then."""
+        self._write = write
+
+    def add(self, line: dict[str, Any]) -> None:
+        """One more sample."""
+        sample = line["sample"]
+        self.foreign.append((line["t"], max(0.0, sum(sample["cores"]) - sample["cpu"])))
+        self._write(line)
+
+
+def _wait(
+    child: subprocess.Popen[bytes], look: Callable[[int], int | None], samples: _Samples, deadline: float
+) -> int | None:
     """Waits for a child and measures the machine once a second; None if the time is over."""
     meter: machine.Meter | None = None
     with contextlib.suppress(Exception):
-        meter = machine.Meter(child.pid, started, lambda line: append(path, line))
-    done: float | None = None
+        meter = machine.Meter(child.pid, samples.started, samples.add)
     while True:
         try:
             code = child.wait(timeout=1.0)
         except subprocess.TimeoutExpired:
             if meter is not None:
                 meter.read()  # from the beginning: the first look at a process knows nothing of what it used before
-            last = last_words(path, child.pid)
-            done = done or (time.monotonic() if last.get("exiting") else None)
-            if done is not None and time.monotonic() - done > GRACE:
-                return int(last.get("exit_code") or 0)
+            found = look(child.pid)
+            if found is not None:
+                return found
             if time.monotonic() > deadline + GRACE:
                 return None
         else:
             return code
+
+
+_exiting: dict[int, float] = {}
+
+
+def _exits(path: Path, pid: int) -> int | None:
+    """The exit code of a script that is done but whose process does not end."""
+    last = last_words(path, pid)
+    if last.get("exiting"):
+        since = _exiting.setdefault(pid, time.monotonic())
+        if time.monotonic() - since > GRACE:
+            return int(last.get("exit_code") or 0)
+    return None
+
+
+def _was_stopped(run: Run) -> bool:
+    """Whether a run was ended because enough was recorded."""
+    return any(fact["fact"] == "stopped" for fact in run.facts)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -374,6 +374,23 @@ class Speedup:
 
 
 @dataclass(frozen=True)
+class Removal:
+    """How an experiment takes a cause away in every other stretch of a training, and leaves the rest as it is."""
+
+    kind: str
+    """hooks, saving, validation, replay or settings: what is below observe/removals."""
+    does: str
+    """What is different without the cause, in words."""
+    where: Where | None
+    """The fit that it is done to."""
+    by: str = "epochs"
+    """What a stretch consists of: steps, or whole epochs."""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    bound: bool = False
+    """Whether no remedy could gain more than this: the input is free."""
+
+
+@dataclass(frozen=True)
 class Patch:
     """The edit that removes a cause, as a unified diff."""
 
@@ -396,7 +413,12 @@ class Finding:
     remedy: str
     fixable: bool = False
     verified: Speedup | None = None
+    """What an experiment showed; where it holds 1, the cause was not confirmed."""
+    proof: str = ""
+    """How it was shown, or why an experiment could not say."""
     patch: Patch | None = None
+    removal: Removal | None = field(repr=False, default=None)
+    """How an experiment can take the cause away, where that is possible inside the training."""
 
 
 @dataclass(frozen=True)

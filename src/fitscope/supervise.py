@@ -44,7 +44,7 @@ def supervise(
     """Runs a command to its end and records the trainings in it to a file; `line` is drawn meanwhile."""
     problem = None
     started = time.time()
-    writable, reason = _prepare(path)
+    writable, reason = prepare(path)
     if not writable:
         spare = Path(tempfile.gettempdir(), f"fitscope-{os.getpid()}-{path.stem}.run")
         problem = f"cannot write {path} ({reason}); the run is in {spare}"
@@ -124,7 +124,7 @@ def _commit() -> str | None:
     return done.stdout.strip() or None if done.returncode == 0 else None
 
 
-def _prepare(path: Path) -> tuple[bool, str]:
+def prepare(path: Path) -> tuple[bool, str]:
     """Makes way for a new run file: says whether it can be written."""
     try:
         if path.is_dir():

@@ -22,15 +22,18 @@ class Verified:
     kept: tuple[Edit, ...]
     withdrawn: tuple[tuple[Edit, str], ...]
     outcome: Outcome | None
-    """Of the kept edits together; None if none is left."""
+    """Of the kept edits together, or of those that were withdrawn if none is left."""
 
 
 def verify(
     project: Project, edits: Sequence[Edit], arguments: Sequence[str], budget: float, tell: Callable[[str], None]
 ) -> Verified:
-    """Runs the script with all edits against the script as it is; if that fails, with each of them alone."""
+    """Runs the script with all edits against the script as it is; if that fails, with each of them alone.
+
+    Those that hold alone are tried together; if they do not hold then, the one that gains most stays.
+    """
     deadline = time.monotonic() + budget
-    bench = _Bench(project, arguments, tell)
+    bench = Bench(project, arguments, tell)
     bench.announce(budget)
     outcome, reason = bench.judge(edits, budget if len(edits) == 1 else budget / 2)
     if not reason:
@@ -42,29 +45,41 @@ def verify(
     kept: list[tuple[Edit, Outcome | None]] = []
     withdrawn: list[tuple[Edit, str]] = []
     for number, edit in enumerate(edits):
-        left = (deadline - time.monotonic()) / (len(edits) - number)
+        parts = len(edits) + (len(edits) > 2) - number  # of three or more, some may be left to be tried together
+        left = (deadline - time.monotonic()) / parts
         alone, why = bench.judge([edit], left)
         if why:
             withdrawn.append((edit, why))
         else:
             kept.append((edit, alone))
-    return Verified(tuple(edit for edit, _ in kept), tuple(withdrawn), kept[0][1] if len(kept) == 1 else None)
+    if len(kept) < 2:
+        return Verified(tuple(edit for edit, _ in kept), tuple(withdrawn), kept[0][1] if kept else None)
+    together, why = outcome, reason
+    if len(kept) < len(edits):
+        tell("those that are left, together")
+        together, why = bench.judge([edit for edit, _ in kept], deadline - time.monotonic())
+    if why:
+        # Together they do not hold: the one that gains most alone does.
+        best = max(kept, key=lambda each: each[1].speedup.low if each[1] and each[1].speedup else 0.0)
+        withdrawn += [(edit, f"with the others: {why}") for edit, _ in kept if edit is not best[0]]
+        return Verified((best[0],), tuple(withdrawn), best[1])
+    return Verified(tuple(edit for edit, _ in kept), tuple(withdrawn), together)
 
 
-class _Bench:
+class Bench:
     """Compares a script with edited versions of itself."""
 
     def __init__(self, project: Project, arguments: Sequence[str], tell: Callable[[str], None]) -> None:
         self._project = project
         self._arguments = arguments
         self._tell = tell
-        self._folder = project.here.resolve()
-        self._script = self._inside(Path(project.here, project.main))
+        self.folder = project.here.resolve()
+        self.script = self.inside(Path(project.here, project.main))
 
     def announce(self, budget: float) -> None:
         """Says what is about to happen, and what of it cannot be kept inside."""
-        command = " ".join(["python", self._script.as_posix(), *self._arguments])
-        self._tell(f"`{command}` runs several times in copies of {self._folder}, for {words.seconds(budget)} at most")
+        command = " ".join(["python", self.script.as_posix(), *self._arguments])
+        self._tell(f"`{command}` runs several times in copies of {self.folder}, for {words.seconds(budget)} at most")
         for text in self._project.texts():
             for call in text.script.calls:
                 name = text.script.called(call)
@@ -72,25 +87,30 @@ class _Bench:
                     self._tell(f"{text.name}:{call.lineno} calls {name}: every run does")
                     return
 
+    @property
+    def version(self) -> Version:
+        """The script as it is."""
+        return script_version("the script as it is", self.script, self._arguments, {})
+
+    def edited(self, edits: Sequence[Edit]) -> Version:
+        """The script with these edits made."""
+        applied = apply(self._project, edits)
+        files = {str(self.inside(text.path)): text.encoded() for text in applied.after}
+        return script_version("the edited script", self.script, self._arguments, files)
+
     def judge(self, edits: Sequence[Edit], budget: float) -> tuple[Outcome | None, str]:
         """What an experiment with these edits shows, and why they are to be withdrawn, if they are."""
-        applied = apply(self._project, edits)
-        files = {str(self._inside(text.path)): text.encoded() for text in applied.after}
-        one = script_version("the script as it is", self._script, self._arguments, {})
-        other = script_version("the edited script", self._script, self._arguments, files)
         try:
-            outcome = self._compare(one, other, budget)
+            outcome = compare_versions(self.folder, self.version, self.edited(edits), budget, self._tell)
         except FitscopeError as error:
             return None, str(error).removesuffix(".")
         return outcome, objection(outcome, safe=all(edit.safe for edit in edits))
 
-    def _compare(self, one: Version, other: Version, budget: float) -> Outcome:
-        return compare_versions(self._folder, one, other, budget, self._tell)
-
-    def _inside(self, path: Path) -> Path:
-        if not path.resolve().is_relative_to(self._folder):
-            raise FitscopeError(f"{path} is not below {self._folder}: start fitscope in a folder above the script.")
-        return path.resolve().relative_to(self._folder)
+    def inside(self, path: Path) -> Path:
+        """A path relative to the folder that is copied; a sentence if it is not below it."""
+        if not path.resolve().is_relative_to(self.folder):
+            raise FitscopeError(f"{path} is not below {self.folder}: start fitscope in a folder above the script.")
+        return path.resolve().relative_to(self.folder)
 
 
 def objection(outcome: Outcome, *, safe: bool) -> str:

@@ -82,6 +82,16 @@ def speedup(value: Speedup) -> str:
     return f"{low} to {high} times faster"
 
 
+def verified(value: Speedup) -> str:
+    """What an experiment showed: 2.1 to 2.3 times faster; not confirmed: 0.98 to 1.03 times as fast."""
+    digits = 2 if value.high < 2 else 1
+    low, high = (f"{number:.0f}" if number >= 9.95 else f"{number:.{digits}f}" for number in (value.low, value.high))
+    as_fast = f"{low} to {high}" if low != high else low
+    if value.low <= 1:
+        return f"not confirmed: {as_fast} times as fast"
+    return f"{as_fast} times faster"
+
+
 def evidence(value: Evidence) -> str:
     """A number that a finding rests on: 81 % of the training waits for data; 45 ms per call; calls: 300."""
     if value.unit == "share":

@@ -221,7 +221,7 @@ def test_an_experiment_that_changes_nothing_says_so_in_95_of_100_repetitions():
 
 
 def test_there_is_no_verdict_while_other_programs_are_busy(folder, monkeypatch):
-    monkeypatch.setattr(Workspace, "run", lambda self, version, deadline: trial(foreign=1.5))
+    monkeypatch.setattr(Workspace, "run", lambda self, version, deadline, seconds: trial(foreign=1.5))
     monkeypatch.setattr(experiment, "time", _Time(step=3.0))
     outcome = compare_versions(folder, version("one"), version("two"), 60.0)
     assert outcome.speedup is None
@@ -229,7 +229,7 @@ def test_there_is_no_verdict_while_other_programs_are_busy(folder, monkeypatch):
 
 
 def test_a_budget_that_is_too_short_gives_no_verdict(folder, monkeypatch):
-    monkeypatch.setattr(Workspace, "run", lambda self, version, deadline: trial())
+    monkeypatch.setattr(Workspace, "run", lambda self, version, deadline, seconds: trial())
     monkeypatch.setattr(experiment, "time", _Time(step=3.0))
     outcome = compare_versions(folder, version("one"), version("two"), 5.0)
     assert outcome.speedup is None
@@ -250,7 +250,7 @@ class _Time:
 def test_the_order_of_a_pair_changes_from_one_to_the_next(folder, monkeypatch):
     seen = []
 
-    def run(self, version, deadline):
+    def run(self, version, deadline, seconds):
         seen.append(version.name)
         return trial(1.0 + 0.01 * len(seen) if version.name == "one" else 0.5)
 

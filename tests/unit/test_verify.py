@@ -116,3 +116,11 @@ def test_a_script_outside_of_the_working_folder_is_one_sentence(tmp_path):
     project = Project(tmp_path / "train.py", here=tmp_path / "here")
     with pytest.raises(FitscopeError, match="start fitscope in a folder above the script"):
         verify(project, [], [], 600.0, lambda text: None)
+
+
+def test_edits_that_hold_alone_but_not_together_leave_the_better_one(verified):
+    better = Outcome(Speedup(1.8, 2.0), "equal", 3)
+    result, seen = verified({"eagerpredict": OTHER, "eager": FASTER, "predict": better})
+    assert names(result.kept) == ["predict-in-loop"]
+    assert result.outcome is better
+    assert [key for key, _ in seen] == ["eagerpredict", "eager", "predict"]

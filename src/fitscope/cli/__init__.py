@@ -12,7 +12,9 @@ from fitscope.model import FitscopeError
 COMMANDS = {
     "run": "Record an unmodified script and say where its training time went.",
     "show": "Show a recorded run.",
+    "prove": "Show by experiment what each finding costs.",
     "fix": "Show or make the edits that remove the causes found.",
+    "speedup": "Run, prove, fix and verify; ends with one diff.",
     "lint": "Find causes that the source alone shows.",
     "explain": "Explain a cause: what it is, how it is seen, what to change.",
     "compare": "Say what got slower or faster, noise taken into account.",

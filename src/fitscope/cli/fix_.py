@@ -47,18 +47,16 @@ def command(
     and withdraws edits that do not make it faster or that change the training. What the script does outside of the
     machine, such as requests to a server, it does in every run.
     """
-    project = _project(script, arguments)
+    project = project_of(script, arguments, "fix")
     found = fixes(project, findings_of(project))
     _tell_source(project, arguments)
     applied = apply(project, [edit for edit in found.edits if edit.safe or unsafe])
     _tell(found, applied, unsafe=unsafe)
     if verifies and applied.edits:
-        verified = verify(project, applied.edits, arguments, budget, lambda text: _say(f"verify: {text}"))
+        verified = verify(project, applied.edits, arguments, budget, lambda text: say(f"verify: {text}"))
         _tell_verified(verified)
         applied = apply(project, verified.kept)
-    sys.stdout.flush()
-    sys.stdout.buffer.write(applied.diff())
-    sys.stdout.buffer.flush()
+    show_diff(applied)
     if not applied.edits:
         sys.exit(1)
     if writes:
@@ -67,9 +65,17 @@ def command(
         click.echo(f"fitscope: {words.count(len(applied.edits), 'edit')} made in {files}.", err=True)
 
 
-def _project(script: Path, arguments: tuple[str, ...]) -> Project:
+def show_diff(applied: Applied) -> None:
+    """The changes as a unified diff on stdout, to the byte."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(applied.diff())
+    sys.stdout.buffer.flush()
+
+
+def project_of(script: Path, arguments: tuple[str, ...], command: str) -> Project:
+    """A script with its last run; a sentence if it is none."""
     if str(script).startswith("-"):
-        raise FitscopeError(f"there is no option {script}: `fitscope fix --help` lists them.")
+        raise FitscopeError(f"there is no option {script}: `fitscope {command} --help` lists them.")
     if not script.exists():
         raise FitscopeError(f"there is no file {script}.")
     if script.is_dir():
@@ -85,53 +91,49 @@ def _tell_source(project: Project, arguments: tuple[str, ...]) -> None:
     if project.run is not None:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(project.run.started))
         other = " (with other arguments)" if project.run.argv != arguments else ""
-        _say(f"fitscope: as measured in the run of {when}{other}, {project.run.path}")
+        say(f"fitscope: as measured in the run of {when}{other}, {project.run.path}")
     else:
         run = " ".join(["fitscope run", str(project.main), *arguments])
-        _say(
-            f"fitscope: unmeasured, from the source alone: no run of {project.main} as it is now. `{run}` makes one."
-        )
+        say(f"fitscope: unmeasured, from the source alone: no run of {project.main} as it is now. `{run}` makes one.")
 
 
 def _tell(found: Fixes, applied: Applied, *, unsafe: bool) -> None:
     for edit in applied.edits:
         _tell_edit(edit)
     for edit, reason in applied.left_out:
-        _say(_place(edit.finding))
-        _say(f"left out: {reason}", "  ")
+        say(_place(edit.finding))
+        say(f"left out: {reason}", "  ")
     for each in found.advice:
         _tell_advice(each)
     withheld = [edit for edit in found.edits if not edit.safe and not unsafe]
     for edit in withheld:
-        _say(f"{_place(edit.finding)}: not made without --unsafe")
-        _say(f"would change: {edit.does}", "  ")
-        _say(f"but: {edit.unsafe}", "  ")
+        say(f"{_place(edit.finding)}: not made without --unsafe")
+        say(f"would change: {edit.does}", "  ")
+        say(f"but: {edit.unsafe}", "  ")
     if not found.findings:
-        _say("fitscope: nothing to fix: there are no findings.")
+        say("fitscope: nothing to fix: there are no findings.")
     elif not applied.edits:
-        _say("fitscope: nothing to fix: no edit is surely right.")
+        say("fitscope: nothing to fix: no edit is surely right.")
 
 
 def _tell_verified(verified: Verified) -> None:
     for edit, reason in verified.withdrawn:
-        _say(f"{_place(edit.finding)}: withdrawn, {reason}")
+        say(f"{_place(edit.finding)}: withdrawn, {reason}")
     if verified.kept and verified.outcome is not None:
-        _say(f"fitscope: verified: {phrase(verified.outcome)}; losses and weights: {verified.outcome.same}.")
-    elif verified.kept:
-        _say(f"fitscope: verified: each of {len(verified.kept)} edits alone makes it faster.")
+        say(f"fitscope: verified: {phrase(verified.outcome)}; losses and weights: {verified.outcome.same}.")
 
 
 def _tell_edit(edit: Edit) -> None:
-    _say(_place(edit.finding) + (": unsafe" if edit.unsafe else ""))
-    _say(edit.does, "  ")
+    say(_place(edit.finding) + (": unsafe" if edit.unsafe else ""))
+    say(edit.does, "  ")
     if edit.unsafe:
-        _say(f"but: {edit.unsafe}", "  ")
+        say(f"but: {edit.unsafe}", "  ")
 
 
 def _tell_advice(advice: Advice) -> None:
-    _say(f"{_place(advice.finding)}: no edit" + (f", {advice.why}" if advice.why else ""))
+    say(f"{_place(advice.finding)}: no edit" + (f", {advice.why}" if advice.why else ""))
     if advice.finding.remedy:
-        _say(f"by hand: {advice.finding.remedy}", "  ")
+        say(f"by hand: {advice.finding.remedy}", "  ")
 
 
 def _place(finding: Finding) -> str:
@@ -139,7 +141,8 @@ def _place(finding: Finding) -> str:
     return f"{finding.name}{where}"
 
 
-def _say(text: str, indent: str = "") -> None:
+def say(text: str, indent: str = "") -> None:
+    """Prints a paragraph on stderr."""
     lines = textwrap.wrap(
         text,
         WIDTH,

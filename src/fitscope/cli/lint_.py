@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -14,6 +13,7 @@ from fitscope.lint import Linted, Selection, lint
 from fitscope.manual import page
 from fitscope.model import SCHEMA
 from fitscope.report.to_github import to_github
+from fitscope.report.to_json import finding_value
 from fitscope.report.to_sarif import to_sarif
 from fitscope.rules import CATALOG
 from fitscope.version import __version__
@@ -57,7 +57,7 @@ def _written(linted: Linted, form: str) -> str:
             "fitscope": __version__,
             "files": linted.files,
             "problems": list(linted.problems),
-            "findings": [asdict(finding) for finding in linted.findings],
+            "findings": [finding_value(finding) for finding in linted.findings],
         }
         return json.dumps(value, indent=1)
     if form == "github":

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fitscope.observe import calibrate, capture, trial
+from fitscope.observe import calibrate, capture, removals, trial
 from fitscope.observe.observer import observer
 from fitscope.observe.recorder import recorder
 from fitscope.observe.runfile import Sink
@@ -170,6 +170,10 @@ _recording: list[Process] = []
 def start() -> None:
     """Begins to record this process, if the environment asks for it; says in one line why it cannot."""
     try:
+        if removals.PLAN in os.environ:
+            trial.begin(int(os.environ[SEED]))
+            removals.begin()
+            return
         wish = os.environ.get("FITSCOPE")
         if RUN not in os.environ and wish and wish != "0":
             stem = time.strftime("%Y%m%d-%H%M%S")

@@ -115,6 +115,7 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "number": lambda value: f"{value:,.0f}",
     "evidence": lambda value: words.evidence(Evidence(value["what"], float(value["value"]), value["unit"])),
     "speedup": lambda value: words.speedup(Speedup(float(value["low"]), float(value["high"]))),
+    "verified": lambda value: words.verified(Speedup(float(value["low"]), float(value["high"]))),
 }
 """How the page prints what; what is not in here is counted: steps, epochs, calls."""
 

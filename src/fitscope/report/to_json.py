@@ -44,7 +44,9 @@ def report_value(report: Report) -> dict[str, Any]:
 
 def finding_value(finding: Finding) -> dict[str, Any]:
     """One finding as a value."""
-    return {**asdict(finding), "where": _where(finding.where)}
+    value = {**asdict(finding), "where": _where(finding.where)}
+    del value["removal"]  # what an experiment would do is no result
+    return value
 
 
 def _region(region: Region) -> dict[str, Any]:

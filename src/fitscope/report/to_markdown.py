@@ -74,7 +74,11 @@ def _finding(finding: Finding, number: int) -> list[str]:
     if finding.estimated is not None:
         lines.append(f"- estimated: {words.speedup(finding.estimated)}")
     if finding.verified is not None:
-        lines.append(f"- verified: **{words.speedup(finding.verified)}**")
+        lines.append(
+            f"- verified: **{words.verified(finding.verified)}**" + (f", {finding.proof}" if finding.proof else "")
+        )
+    elif finding.proof:
+        lines.append(f"- verified: {finding.proof}")
     return lines
 
 

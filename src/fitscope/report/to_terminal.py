@@ -187,7 +187,11 @@ def _finding_lines(finding: Finding) -> list[tuple[str, str, str]]:
     if finding.estimated is not None:
         found.append(("estimated", words.speedup(finding.estimated), "green"))
     if finding.verified is not None:
-        found.append(("verified", words.speedup(finding.verified), "green"))
+        found.append(
+            ("verified", words.verified(finding.verified), "green" if finding.verified.low > 1 else "yellow")
+        )
+    if finding.proof:
+        found.append(("" if finding.verified is not None else "verified", finding.proof, "dim"))
     found.append(("more", f"fitscope explain {finding.name}", "dim"))
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from fitscope import words
@@ -24,6 +25,7 @@ from fitscope.rules.hooks import (
     usual,
     writes,
 )
+from fitscope.rules.removing import hooks_off, saving_off
 from fitscope.rules.rule import Cause, Hit, Rule, example
 from fitscope.source import BATCH_HOOKS, Script
 
@@ -70,7 +72,7 @@ class CallbackRule(Rule):
                 if case.matters(steady(part)):
                     found = self.of_part(case, region, part)
                     if found is not None:
-                        yield found
+                        yield replace(found, removal=hooks_off(region, part))
 
     def of_part(self, case: Case, region: Region, part: Part) -> Cause | None:
         """What one hook of one callback shows of this cause."""
@@ -384,6 +386,7 @@ class FrequentCheckpoint(CallbackRule):
                     "weights only (save_weights_only=True), or beside the training: fitscope.BackgroundCheckpoint."
                 ),
                 claims=claims(region, *parts),
+                removal=hooks_off(region, *parts) or saving_off(region),
             )
 
     def lint(self, script: Script) -> Iterable[Hit]:
@@ -487,7 +490,13 @@ class ForcedSync(CallbackRule):
                     "several threads and out of order; one that sets stop_training then breaks the model on JAX.)"
                 ),
                 claims=frozenset({f"{id(region)}:overlap"}),
+                removal=hooks_off(region, *_batch_ends(region), asynchronous=True),
             )
+
+
+def _batch_ends(region: Region) -> list[Part]:
+    """The hooks that Keras waits for."""
+    return [part for part in parts_of(region, "callback") if part.name.endswith(".on_train_batch_end")]
 
 
 def _hook_place(region: Region) -> Where | None:
@@ -525,6 +534,7 @@ class ProgressBar(CallbackRule):
                     saves=case.saves(0.9 * spent, spread=1.1),
                     remedy=f"{region.call}(…, verbose=2) prints one line per epoch.",
                     claims=claims(region, *parts),
+                    removal=hooks_off(region, *parts),
                 )
 
 

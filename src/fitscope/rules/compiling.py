@@ -9,6 +9,7 @@ from fitscope import words
 from fitscope.model import Compile, Region, Where
 from fitscope.rules.case import FOREIGN_CORES, Case, counted, parts_of, seconds_of, share, took
 from fitscope.rules.execution import FEW_LOOKS, FEW_ROUNDS, ExecutionRule, is_name
+from fitscope.rules.removing import changed
 from fitscope.rules.rule import Cause, Hit, example
 from fitscope.source import Script
 from fitscope.syntax import Binding, Function, Loop
@@ -406,6 +407,7 @@ class EagerExecution(ExecutionRule):
                 saves=(0.3 * step, 0.92 * step),
                 remedy=remedy,
                 claims=frozenset({f"{id(region)}:step"}),
+                removal=changed(region, run_eagerly=False) if settings.get("run_eagerly") else None,
             )
 
     def lint(self, script: Script) -> Iterable[Hit]:

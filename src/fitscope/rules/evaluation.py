@@ -9,6 +9,7 @@ from fitscope import words
 from fitscope.model import Region
 from fitscope.rules.case import Case, counted, parts_of, share
 from fitscope.rules.hooks import hooks_of
+from fitscope.rules.removing import validation_off
 from fitscope.rules.rule import Cause, Hit, Rule, example
 from fitscope.source import Script
 
@@ -69,6 +70,7 @@ class DominantValidation(Rule):
                 ),
                 claims=frozenset({f"{id(region)}:validation"}),
                 shares={f"{id(region)}:validation:data": 0.85 * waited},
+                removal=validation_off(region),
             )
 
     def lint(self, script: Script) -> Iterable[Hit]:

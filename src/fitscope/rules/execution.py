@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from fitscope import words
 from fitscope.model import Region
 from fitscope.rules.case import Case, counted, parts_of, seconds_of, share, took
+from fitscope.rules.removing import changed
 from fitscope.rules.rule import Cause, Hit, Rule, example
 from fitscope.source import Script
 from fitscope.syntax import Loop
@@ -279,6 +280,7 @@ class StepOverhead(ExecutionRule):
                     else "compile(…, steps_per_execution=32) starts 32 steps at once; or take a larger batch."
                 ),
                 claims=frozenset({f"{id(region)}:step"}),
+                removal=None if torch else changed(region, steps_per_execution=32),
             )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from fitscope.model import Where
 from fitscope.rules.case import Case, Input
+from fitscope.rules.removing import input_free
 from fitscope.rules.rule import Cause, Rule
 
 BATCHES = ("batch", "padded_batch", "ragged_batch")
@@ -24,7 +26,7 @@ class InputRule(Rule):
         for each in case.inputs:
             found = self.of_input(case, each)
             if found is not None:
-                yield found
+                yield replace(found, removal=input_free(each.region))
 
     def of_input(self, case: Case, data: Input) -> Cause | None:
         """What one input shows of this cause."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fitscope.model import Evidence, Where
+from fitscope.model import Evidence, Removal, Where
 
 if TYPE_CHECKING:
     from fitscope.rules.case import Case
@@ -33,6 +33,8 @@ class Cause:
     """Seconds of it that lie in parts which other causes explain, too: they are counted once."""
     rank: int | None = None
     """In place of the rule's own rank."""
+    removal: Removal | None = None
+    """How an experiment takes the cause away; without one, only an edited script can show what it costs."""
 
 
 @dataclass(frozen=True)

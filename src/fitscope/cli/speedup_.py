@@ -1,0 +1,64 @@
+"""`fitscope speedup`: run, prove, fix and verify in one go."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from fitscope import words
+from fitscope.cli.fix_ import project_of, say, show_diff
+from fitscope.cli.prove_ import tell
+from fitscope.cli.run_ import Duration
+from fitscope.fix import write
+from fitscope.prove import recorded
+from fitscope.speedup import speedup
+
+RECORDING = 0.25
+"""The part of the budget that recording a first run may take."""
+
+
+@click.command(
+    "speedup",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    short_help="Run, prove, fix and verify; ends with one diff.",
+)
+@click.option("--budget", type=Duration(), default=600.0, metavar="10m", help="The time that all of it may take.")
+@click.option("--write", "writes", is_flag=True, help="Change the files.")
+@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
+def command(budget: float, writes: bool, script: Path, arguments: tuple[str, ...]) -> None:
+    """Find what makes a training slow, change it, and keep what makes it faster and leaves the training the same.
+
+    \b
+    fitscope speedup train.py                 # the diff, and what it is worth
+    fitscope speedup --write train.py         # the same, and the files are changed
+
+    The last recorded run of the script is taken, if the script has not been changed since; without one, a run is
+    recorded first. Causes are put to the proof (`fitscope prove`), the safe edits are made (`fitscope fix`), and the
+    script runs with them and without, in turns, in copies of the working folder (`fitscope fix --verify`). The diff
+    of what holds goes to stdout.
+    """
+    deadline = time.monotonic() + budget
+    project = project_of(script, arguments, "speedup")
+
+    def progress(text: str) -> None:
+        say(f"speedup: {text}")
+
+    report = recorded(project, arguments, RECORDING * budget, progress)
+    found = ", ".join(dict.fromkeys(finding.name for finding in report.findings)) or "nothing"
+    progress(f"found: {found}")
+    result = speedup(project, arguments, report, deadline - time.monotonic(), progress, tell)
+    for edit in result.applied.edits:
+        say(f"{edit.finding.name}: {edit.does}")
+    for edit, reason in result.verified.withdrawn:
+        say(f"{edit.finding.name}: withdrawn, {reason}")
+    show_diff(result.applied)
+    if writes and result.applied.edits:
+        write(result.applied)
+        progress(f"{words.count(len(result.applied.after), 'file')} changed")
+    say(f"fitscope: {result.sentence}.")
+    if not result.applied.edits:
+        sys.exit(1)

@@ -1,0 +1,222 @@
+"""Findings put to the proof: the user's own training with one cause removed, next to the training as it is."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fitscope import store, words
+from fitscope.account import account
+from fitscope.alternate import Pace, Shown, alternate, of_whole
+from fitscope.diagnose import diagnose, key_of
+from fitscope.experiment import TRAINED, Workspace, compare_versions
+from fitscope.fix import find_run, fixes
+from fitscope.fixes.kind import Project
+from fitscope.model import Account, Edit, Finding, FitscopeError, Region, Removal, Report, Speedup, Where
+from fitscope.rules.case import seconds_of
+from fitscope.supervise import append, prepare
+from fitscope.verify import Bench
+
+LEAST_TRAINED = 3.0
+"""Seconds of training that a run needs to be worth comparing."""
+RUNS = 6
+"""Runs that a comparison of two versions takes at the least."""
+ENDING = 1.0
+"""Seconds that a process takes to end."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What an experiment says of one finding."""
+
+    finding: Finding
+    verified: Speedup | None
+    """How many times faster the whole training is without the cause; None without a verdict."""
+    says: str
+    """How it was shown, or why there is no verdict."""
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the training is faster without the cause beyond doubt."""
+        return self.verified is not None and self.verified.low > 1
+
+
+def recorded(project: Project, arguments: Sequence[str], budget: float, tell: Callable[[str], None]) -> Report:
+    """The report of the last run of the script as it is now; without one, of a run that is made in a copy."""
+    run = project.run
+    if run is None:
+        bench = Bench(project, arguments, tell)
+        tell(f"there is no run of {project.main} as it is now: recording one, in a copy of {bench.folder}")
+        path = store.new_path(project.main.stem)
+        with Workspace(bench.folder) as workspace:
+            made = workspace.record(bench.version, time.monotonic() + budget, min(TRAINED, budget / 2))
+            writable, reason = prepare(path)
+            if not writable:
+                raise FitscopeError(f"cannot write {path}: {reason}.")
+            shutil.copy(made, path)
+        tell(f"recorded {path}")
+        project.run = run = find_run(project.main, arguments) or store.read(path)
+    return diagnose(run, account(run))
+
+
+def choose(report: Report, causes: Sequence[str]) -> tuple[Finding, ...]:
+    """The findings to prove: those of some causes, or all that promise something."""
+    names = [finding.name for finding in report.findings]
+    for cause in causes:
+        if cause not in names:
+            found = f"found were {', '.join(dict.fromkeys(names))}" if names else "there are no findings"
+            raise FitscopeError(f"{cause} is not among the findings of this run: {found}.")
+    if causes:
+        return tuple(finding for finding in report.findings if finding.name in causes)
+    return tuple(finding for finding in report.findings if finding.estimated is not None)
+
+
+def prove(
+    project: Project,
+    arguments: Sequence[str],
+    report: Report,
+    findings: Sequence[Finding],
+    budget: float,
+    tell: Callable[[str], None],
+    progress: Callable[[Finding, Shown], None] = lambda finding, shown: None,
+) -> Iterator[Proof]:
+    """One experiment after the other, dearest finding first; each may take its part of what is left of the budget."""
+    deadline = time.monotonic() + budget
+    bench = Bench(project, arguments, tell)
+    bench.announce(budget)
+    for number, finding in enumerate(findings):
+        slice_ = (deadline - time.monotonic()) / (len(findings) - number)
+        experiment = Experiment(project, bench, report, finding, progress)
+        try:
+            proof = experiment.run(slice_)
+        except FitscopeError as error:
+            proof = Proof(finding, None, f"no verdict: {str(error).removesuffix('.')}")
+        save(report, proof)
+        yield proof
+
+
+def save(report: Report, proof: Proof) -> None:
+    """Keeps what was shown with the run: a line more in its file, which older readers pass over."""
+    verified = proof.verified
+    append(
+        Path(report.run.path),
+        {
+            "fact": "proof",
+            "finding": key_of(proof.finding),
+            "low": verified.low if verified is not None else None,
+            "high": verified.high if verified is not None else None,
+            "says": proof.says,
+            "when": time.time(),
+        },
+    )
+
+
+class Experiment:
+    """The experiment that fits a finding: the cause removed by turns in one process, or an edited script."""
+
+    def __init__(
+        self,
+        project: Project,
+        bench: Bench,
+        report: Report,
+        finding: Finding,
+        progress: Callable[[Finding, Shown], None],
+    ) -> None:
+        self._project = project
+        self._bench = bench
+        self._account: Account = report.account
+        self._finding = finding
+        self._progress = progress
+        self._cwd = Path(report.run.cwd)
+
+    def run(self, budget: float) -> Proof:
+        """What it shows within a budget."""
+        removal = self._finding.removal
+        region = self._region(removal)
+        edit = self._edit()
+        if removal is not None and region is not None:
+            worth = removal.bound and edit is not None and self._affordable(budget)
+            if not worth:
+                return self._by_turns(removal, region, budget)
+        if edit is None:
+            return Proof(self._finding, None, "no experiment can take this cause away by itself")
+        return self._edited(edit, budget)
+
+    def _region(self, removal: Removal | None) -> Region | None:
+        if removal is None:
+            return None
+        found = [each for each in self._account.regions if each.call == "fit" and each.where == removal.where]
+        return next(iter(found), None)
+
+    def _edit(self) -> Edit | None:
+        return next(iter(fixes(self._project, [self._finding]).edits), None)
+
+    def _by_turns(self, removal: Removal, region: Region, budget: float) -> Proof:
+        where = removal.where
+        if where is not None:
+            where = Where(self._bench.inside(self._cwd / where.file).as_posix(), where.line)
+        shown = alternate(
+            self._bench.folder,
+            self._bench.version,
+            replace(removal, where=where),
+            Pace.of(region, self._account),
+            budget,
+            lambda shown: self._progress(self._finding, shown),
+        )
+        if shown.ratio is None:
+            return Proof(self._finding, None, f"no verdict: {shown.doubt}")
+        says = f"{removal.does}, in {words.count(shown.pairs, 'pair')} of stretches with and without"
+        if removal.bound:
+            says += "; no input can be faster than that"
+        return Proof(self._finding, of_whole(shown.ratio, removal, region, self._account), says)
+
+    # --- by an edit -------------------------------------------------------------------------------------------
+
+    @property
+    def _before(self) -> float:
+        """Seconds of a run that are no training."""
+        return self._account.outside_seconds + ENDING
+
+    @property
+    def _once(self) -> float:
+        return sum(seconds_of(region, "compile", "setup") for region in self._account.regions)
+
+    @property
+    def _trained(self) -> float:
+        return sum(region.wall_seconds for region in self._account.regions)
+
+    def _training(self, budget: float) -> float:
+        """Seconds of training that each run may take."""
+        return budget / RUNS - self._before
+
+    def _affordable(self, budget: float) -> bool:
+        """Whether enough runs of both versions fit into the budget."""
+        return self._training(budget) >= min(self._trained, self._once + LEAST_TRAINED)
+
+    def _edited(self, edit: Edit, budget: float) -> Proof:
+        if not self._affordable(budget):
+            need = RUNS * (self._before + min(self._trained, self._once + LEAST_TRAINED))
+            reason = f"{RUNS} runs with the edit and without take about {words.seconds(need)}: try a larger --budget"
+            return Proof(self._finding, None, f"no verdict: {reason}")
+        outcome = compare_versions(
+            self._bench.folder,
+            self._bench.version,
+            self._bench.edited([edit]),
+            budget,
+            lambda text: self._progress(self._finding, Shown(None, 0, text)),
+            min(TRAINED, max(self._training(budget), self._once + LEAST_TRAINED)),
+        )
+        if outcome.speedup is None:
+            return Proof(self._finding, None, f"no verdict: {outcome.doubt}")
+        verified = outcome.speedup
+        if outcome.early:
+            steady = self._trained - self._once
+            low, high = (
+                self._trained / (self._trained - steady * (1 - 1 / times)) for times in (verified.low, verified.high)
+            )
+            verified = Speedup(low, high)
+        says = f"{edit.does}, in {words.count(outcome.pairs, 'pair')} of runs with the edit and without"
+        return Proof(self._finding, verified, says)
