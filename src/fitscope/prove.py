@@ -15,6 +15,7 @@ from fitscope.diagnose import diagnose, key_of
 from fitscope.experiment import TRAINED, Workspace, compare_versions
 from fitscope.fix import find_run, fixes
 from fitscope.fixes.kind import Project
+from fitscope.locate import locate
 from fitscope.model import Account, Edit, Finding, FitscopeError, Region, Removal, Report, Speedup, Where
 from fitscope.rules.case import seconds_of
 from fitscope.supervise import append, prepare
@@ -24,6 +25,8 @@ LEAST_TRAINED = 3.0
 """Seconds of training that a run needs to be worth comparing."""
 RUNS = 6
 """Runs that a comparison of two versions takes at the least."""
+LOCATING = 14.0
+"""Seconds that it takes to time the stages of a pipeline."""
 ENDING = 1.0
 """Seconds that a process takes to end."""
 
@@ -50,6 +53,7 @@ def recorded(project: Project, arguments: Sequence[str], budget: float, tell: Ca
     if run is None:
         bench = Bench(project, arguments, tell)
         tell(f"there is no run of {project.main} as it is now: recording one, in a copy of {bench.folder}")
+        bench.announce(budget)
         path = store.new_path(project.main.stem)
         with Workspace(bench.folder) as workspace:
             made = workspace.record(bench.version, time.monotonic() + budget, min(TRAINED, budget / 2))
@@ -114,6 +118,10 @@ def save(report: Report, proof: Proof) -> None:
     )
 
 
+def _reads_tfdata(region: Region) -> bool:
+    return any(part.phase == "data" and part.name == "tf.data" for part in region.parts)
+
+
 class Experiment:
     """The experiment that fits a finding: the cause removed by turns in one process, or an edited script."""
 
@@ -133,7 +141,16 @@ class Experiment:
         self._cwd = Path(report.run.cwd)
 
     def run(self, budget: float) -> Proof:
-        """What it shows within a budget."""
+        """What it shows within a budget; of a tf.data pipeline also which stage is slow, if there is time for it."""
+        region = self._region(self._finding.removal)
+        extra = self._before + LOCATING
+        if region is None or not _reads_tfdata(region) or not self._is_input or budget < 3 * extra:
+            return self._main(budget)
+        proof = self._main(budget - extra)
+        found = locate(self._bench.folder, self._bench.version, self._where(region.where), extra)
+        return replace(proof, says=f"{proof.says}; {found.says}") if found.says else proof
+
+    def _main(self, budget: float) -> Proof:
         removal = self._finding.removal
         region = self._region(removal)
         edit = self._edit()
@@ -145,23 +162,30 @@ class Experiment:
             return Proof(self._finding, None, "no experiment can take this cause away by itself")
         return self._edited(edit, budget)
 
+    @property
+    def _is_input(self) -> bool:
+        return self._finding.removal is not None and self._finding.removal.bound
+
     def _region(self, removal: Removal | None) -> Region | None:
         if removal is None:
             return None
         found = [each for each in self._account.regions if each.call == "fit" and each.where == removal.where]
         return next(iter(found), None)
 
+    def _where(self, where: Where | None) -> Where | None:
+        """A line, its file relative to the folder that is copied."""
+        if where is None:
+            return None
+        return Where(self._bench.inside(self._cwd / where.file).as_posix(), where.line)
+
     def _edit(self) -> Edit | None:
         return next(iter(fixes(self._project, [self._finding]).edits), None)
 
     def _by_turns(self, removal: Removal, region: Region, budget: float) -> Proof:
-        where = removal.where
-        if where is not None:
-            where = Where(self._bench.inside(self._cwd / where.file).as_posix(), where.line)
         shown = alternate(
             self._bench.folder,
             self._bench.version,
-            replace(removal, where=where),
+            replace(removal, where=self._where(removal.where)),
             Pace.of(region, self._account),
             budget,
             lambda shown: self._progress(self._finding, shown),

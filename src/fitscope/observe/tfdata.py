@@ -22,7 +22,7 @@ _made: weakref.WeakKeyDictionary[Any, Place] = weakref.WeakKeyDictionary()
 
 def hold(seams: Seams) -> None:
     """Holds the fetch of a batch by Python code, and the making of datasets (for the line that made a stage)."""
-    from tensorflow.python.data.ops import dataset_ops, iterator_ops
+    from tensorflow.python.data.ops import iterator_ops
 
     context: Any = sys.modules["tensorflow.python.eager.context"]
 
@@ -41,6 +41,13 @@ def hold(seams: Seams) -> None:
         return batch
 
     seams.replace(iterator, "_next_internal", next_internal)
+    hold_making(seams)
+    _hold_python_functions(seams)
+
+
+def hold_making(seams: Seams) -> None:
+    """Holds the making of datasets: a stage belongs to the line that made it."""
+    from tensorflow.python.data.ops import dataset_ops
 
     original = dataset_ops.DatasetV2.__init__
 
@@ -51,7 +58,11 @@ def hold(seams: Seams) -> None:
             _made[self] = Place(frame.f_code.co_filename, frame.f_lineno)
 
     seams.replace(dataset_ops.DatasetV2, "__init__", init)
-    _hold_python_functions(seams)
+
+
+def place_of_stage(dataset: Any) -> Place | None:
+    """The line that made a stage of a pipeline."""
+    return _made.get(dataset)
 
 
 def _fetched_from(iterator: Any) -> None:

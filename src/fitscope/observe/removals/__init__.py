@@ -12,10 +12,10 @@ import os
 import sys
 from typing import Any
 
-from fitscope.observe import backends
+from fitscope.observe import backends, tfdata
 from fitscope.observe.imports import Finder
 from fitscope.observe.recorder import Recorder
-from fitscope.observe.removals import hooks, replay, settings, training
+from fitscope.observe.removals import hooks, locate, replay, settings, training
 from fitscope.observe.removals.stretches import Stretches
 from fitscope.observe.seams import Seams
 
@@ -35,7 +35,11 @@ KINDS = {
 def begin() -> None:
     """Waits for Keras, then holds the training that the plan names."""
     plan = json.loads(os.environ[PLAN])
-    Finder({"keras": lambda: _hold(plan)}).watch()
+    Finder({"keras": lambda: _hold(plan), "tensorflow": _note_stages}).watch()
+
+
+def _note_stages() -> None:
+    tfdata.hold_making(Seams(Recorder()))
 
 
 def _hold(plan: dict[str, Any]) -> None:
@@ -44,6 +48,9 @@ def _hold(plan: dict[str, Any]) -> None:
         name = sys.modules["keras"].config.backend()
         if name not in backends.NAMES:
             raise RuntimeError(f"the backend {name} is not known")
+        if plan["kind"] == "locate":
+            locate.hold(Seams(Recorder()), backends.load(name), plan, file.line)
+            return
         stretches = Stretches(plan, file.line)
         removal = KINDS[plan["kind"]](plan, stretches)
         training.hold(Seams(Recorder()), backends.load(name), stretches, removal, plan["where"])

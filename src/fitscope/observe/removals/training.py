@@ -40,7 +40,7 @@ def hold(seams: Seams, backend: Backend, stretches: Stretches, removal: Removal,
     """Holds `fit`, its epochs and its callbacks."""
     from keras.src.callbacks.callback_list import CallbackList
 
-    target = _Target(where)
+    target = Target(where)
     stretches.flip = removal.flip
     _hold_fit(seams, backend.trainer(), stretches, target)
     _hold_callbacks(seams, CallbackList, stretches, target, removal)
@@ -58,7 +58,7 @@ def hold(seams: Seams, backend: Backend, stretches: Stretches, removal: Removal,
     removal.hold(seams, backend)
 
 
-class _Target:
+class Target:
     """The `fit` that is meant: the line that calls it, and once it runs, its model and its callbacks."""
 
     def __init__(self, where: list[Any]) -> None:
@@ -70,13 +70,14 @@ class _Target:
         self.item = (0, 0)
 
     def is_called_from(self, frame: Any) -> bool:
+        """Whether this is the first call from that line."""
         place = user_place(frame)
         if self.model is not None or place is None:
             return False
         return not self._file or (os.path.realpath(place.file), place.line) == (self._file, self._line)
 
 
-def _hold_fit(seams: Seams, trainer: Any, stretches: Stretches, target: _Target) -> None:
+def _hold_fit(seams: Seams, trainer: Any, stretches: Stretches, target: Target) -> None:
     original = trainer.fit
 
     @functools.wraps(original)
@@ -98,9 +99,7 @@ def _hold_fit(seams: Seams, trainer: Any, stretches: Stretches, target: _Target)
     seams.replace(trainer, "fit", fit)
 
 
-def _hold_callbacks(
-    seams: Seams, callback_list: Any, stretches: Stretches, target: _Target, removal: Removal
-) -> None:
+def _hold_callbacks(seams: Seams, callback_list: Any, stretches: Stretches, target: Target, removal: Removal) -> None:
     train_begin, epoch_begin = callback_list.on_train_begin, callback_list.on_epoch_begin
     batch_end, epoch_end = callback_list.on_train_batch_end, callback_list.on_epoch_end
 
@@ -152,7 +151,7 @@ def _wait_for(logs: Any) -> None:
             return
 
 
-def _enumerating(original: Any, target: _Target, removal: Removal, stretches: Stretches) -> Any:
+def _enumerating(original: Any, target: Target, removal: Removal, stretches: Stretches) -> Any:
     @functools.wraps(original)
     def enumerate_iterator(self: Any) -> Iterator[Any]:
         if self is not target.epochs:
