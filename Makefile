@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: browser demo test thorough check lint docs corpus overhead clean
+.PHONY: browser demo test thorough check lint docs corpus corpus-fix overhead clean
 
 demo: .venv/demo
 	$(BIN)/fitscope demo
@@ -30,6 +30,10 @@ docs: .venv/all
 
 corpus: .venv/corpus
 	$(BIN)/python corpus/run.py
+
+# CASES="c03 c24" takes those whose names begin so.
+corpus-fix: .venv/corpus
+	$(BIN)/python corpus/fix.py $(CASES)
 
 overhead: .venv/benchmark
 	$(BIN)/python benchmarks/overhead.py

@@ -68,13 +68,19 @@ class Target:
         self.callbacks: Any = None
         self.epochs: Any = None
         self.item = (0, 0)
+        self.first, self.wanted = 0, 1
+        """The epochs that the user asked for."""
 
     def is_called_from(self, frame: Any) -> bool:
-        """Whether this is the first call from that line."""
+        """Whether this is the call that is meant, and the first one from that line."""
         place = user_place(frame)
         if self.model is not None or place is None:
             return False
         return not self._file or (os.path.realpath(place.file), place.line) == (self._file, self._line)
+
+    def told(self, epoch: int) -> int:
+        """The number of an epoch as callbacks are told it: what they look up by it ends with the user's epochs."""
+        return self.first + (epoch - self.first) % max(1, self.wanted - self.first)
 
 
 def _hold_fit(seams: Seams, trainer: Any, stretches: Stretches, target: Target) -> None:
@@ -84,9 +90,12 @@ def _hold_fit(seams: Seams, trainer: Any, stretches: Stretches, target: Target) 
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not target.is_called_from(sys._getframe(1)):
             return original(self, *args, **kwargs)
+        target.first = kwargs.get("initial_epoch") or 0
         if len(args) > EPOCHS_PLACE:
+            target.wanted = args[EPOCHS_PLACE]
             args = (*args[:EPOCHS_PLACE], EPOCHS, *args[EPOCHS_PLACE + 1 :])
         else:
+            target.wanted = kwargs.get("epochs", 1)
             kwargs["epochs"] = EPOCHS
         often = kwargs.get("validation_freq", 1)
         stretches.multiple = often if isinstance(often, int) and often > 0 else 1
@@ -107,6 +116,8 @@ def _hold_callbacks(seams: Seams, callback_list: Any, stretches: Stretches, targ
     def on_train_begin(self: Any, *args: Any, **kwargs: Any) -> None:
         if target.model is not None and target.callbacks is None:
             target.callbacks = self
+            if "epochs" in (getattr(self, "params", None) or {}):
+                self.params["epochs"] = target.wanted
             try:
                 removal.begin(target.model, self)
             except Exception as error:
@@ -114,10 +125,11 @@ def _hold_callbacks(seams: Seams, callback_list: Any, stretches: Stretches, targ
         train_begin(self, *args, **kwargs)
 
     @functools.wraps(epoch_begin)
-    def on_epoch_begin(self: Any, *args: Any, **kwargs: Any) -> None:
+    def on_epoch_begin(self: Any, epoch: int, logs: Any = None) -> None:
         if self is target.callbacks:
+            epoch = target.told(epoch)
             stretches.epoch_begins()
-        epoch_begin(self, *args, **kwargs)
+        epoch_begin(self, epoch, logs)
 
     @functools.wraps(batch_end)
     def on_train_batch_end(self: Any, batch: Any, logs: Any = None) -> None:
@@ -127,8 +139,8 @@ def _hold_callbacks(seams: Seams, callback_list: Any, stretches: Stretches, targ
             stretches.step_ends(target.item[1] - target.item[0] + 1, functools.partial(_wait_for, logs))
 
     @functools.wraps(epoch_end)
-    def on_epoch_end(self: Any, *args: Any, **kwargs: Any) -> None:
-        epoch_end(self, *args, **kwargs)
+    def on_epoch_end(self: Any, epoch: int, logs: Any = None) -> None:
+        epoch_end(self, target.told(epoch) if self is target.callbacks else epoch, logs)
         if self is target.callbacks:
             stretches.epoch_ends()
             _go_on(target.model)

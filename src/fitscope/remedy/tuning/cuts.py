@@ -20,6 +20,8 @@ from fitscope.remedy.tuning.rewrite import SHORT_BUFFER, join, trunk
 REPLAYED = 64
 """Elements that are repeated where a stage is free: more than one, so that a filter lets some pass."""
 MOST_BYTES = 64 << 20
+FILLING = 0.3
+"""Seconds in which these are made."""
 WARM = 2
 PASS_SECONDS = 0.35
 ROUNDS = 3
@@ -72,20 +74,23 @@ def _short(line: list[Stage]) -> list[Stage]:
 def _free(line: list[Stage], place: int) -> Stage:
     """The pipeline with the elements behind one of its stages repeated from memory."""
     head = build(join(line[: place + 1]))
-    kept = head.take(_number(head)).cache().repeat()
-    return join([Stage(KEPT, kept), *(stage for stage in line[place + 1 :] if stage.kind not in ("take", "skip"))])
+    kept = head.take(_number(head)).cache()
+    for _ in kept:  # a cache gives back what it holds once it has seen the end
+        pass
+    rest = [stage for stage in line[place + 1 :] if stage.kind not in ("take", "skip")]
+    return join([Stage(KEPT, kept.repeat()), *rest])
 
 
 def _number(dataset: Any) -> int:
-    """How many elements fit into memory; one if nobody knows their size."""
-    size = 0
-    for spec in tf.nest.flatten(dataset.element_spec):
-        shape = getattr(spec, "shape", None)
-        if shape is None or shape.rank is None:
-            return 1
-        numbers = [each or 256 for each in shape.as_list()]
-        size += int(tf.reduce_prod(numbers or [1])) * max(1, spec.dtype.size)
-    return max(1, min(REPLAYED, MOST_BYTES // max(1, size)))
+    """How many elements are to be repeated: as many as come within a moment, and fit into memory."""
+    began = time.perf_counter()
+    number = size = 0
+    for element in dataset.take(REPLAYED):
+        number += 1
+        size += sum(int(tf.size(part)) * max(1, part.dtype.size) for part in tf.nest.flatten(element, True))
+        if time.perf_counter() - began > FILLING or size > MOST_BYTES:
+            break
+    return max(1, number)
 
 
 def _per_element(dataset: Any, seconds: float) -> float:
