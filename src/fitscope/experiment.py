@@ -272,8 +272,11 @@ class Workspace:
             append(path, {"machine": machine.describe()})
             ended = {"t": round(time.time() - started, 3), "ended": "completed", "exit_code": code}
             append(path, {**ended, "wall_seconds": ended["t"]})
-            if code != 0 and not _was_stopped(store.read(path)):
+            run = store.read(path)
+            if code != 0 and not _was_stopped(run):
                 raise FitscopeError(f"{version.name} ended with exit code {code}{_reason(last)}.")
+            if not account(run).regions:
+                raise FitscopeError(f"no training was seen in {version.name}{_reason(last)}.")
             moved = path.read_bytes().replace(os.fsencode(place), os.fsencode(self.folder))
             path.write_bytes(moved)
         return path
@@ -463,8 +466,6 @@ def _reason(last: str) -> str:
 
 def _trial(run: Run, *, stopped: bool) -> Trial:
     whole = account(run)
-    if not whole.regions:
-        raise FitscopeError("no training was seen.")
     use = whole.use
     foreign = max(0.0, use.cores_busy - use.process_cpu) if use is not None and len(use.over_time) > 2 else 0.0
     seconds = sum(region.wall_seconds for region in whole.regions)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fitscope import words
-from fitscope.model import Account, Finding, Part, Region, Report, Run
+from fitscope.model import Finding, Part, Region, Report, Run
 from fitscope.report import bars, phrases
 from fitscope.report.bars import WIDTH
 from fitscope.report.timeline import timeline_in_brief
@@ -79,7 +79,7 @@ def to_terminal(report: Report, out: Console) -> None:
     if account.regions:
         _findings(report, out)
         out.print()
-    _foot(run, account, out)
+    _foot(report, out)
 
 
 MOST_REGIONS = 3
@@ -196,7 +196,8 @@ def _finding_lines(finding: Finding) -> list[tuple[str, str, str]]:
     return found
 
 
-def _foot(run: Run, account: Account, out: Console) -> None:
+def _foot(report: Report, out: Console) -> None:
+    run, account = report.run, report.account
     use = account.use
     if use is not None and len(use.over_time) > 2 and account.regions:
         cores = int(run.machine.get("cores") or 0)
@@ -213,3 +214,6 @@ def _foot(run: Run, account: Account, out: Console) -> None:
         out.print(Text(f"fitscope's own cost: {overhead}, by its own clock", style="dim"))
     if run.path and account.regions:
         out.print(Text(f"next: fitscope show {run.path} --open", style="dim"))
+        gains = [finding for finding in report.findings if finding.estimated is not None]
+        if run.script.endswith(".py") and gains and not any(finding.proof for finding in gains):
+            out.print(Text(f"      fitscope prove {' '.join([run.script, *run.argv])}", style="dim"))
