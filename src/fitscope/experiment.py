@@ -29,7 +29,7 @@ from fitscope.supervise import append, last_words, recorded
 LEAST_PAIRS, MOST_PAIRS, MOST_DISTURBED = 3, 8, 4
 CONFIDENCE = 0.99
 """Of a single look; with a look after each of up to eight pairs, 96 of 100 experiments that change nothing say so."""
-USUAL, WEIGHT = 0.1, 4
+USUAL, WEIGHT = 0.06, 2
 """How far the ratios of two pairs of runs usually lie apart (as logarithms, one standard deviation), and how many
 further pairs that is worth."""
 NARROW, NARROW_SHARE = 0.15, 0.1
@@ -277,8 +277,8 @@ class Workspace:
                 raise FitscopeError(f"{version.name} ended with exit code {code}{_reason(last)}.")
             if not account(run).regions:
                 raise FitscopeError(f"no training was seen in {version.name}{_reason(last)}.")
-            moved = path.read_bytes().replace(os.fsencode(place), os.fsencode(self.folder))
-            path.write_bytes(moved)
+            here, there = (json.dumps(str(each))[1:-1].encode() for each in (place, self.folder))
+            path.write_bytes(path.read_bytes().replace(here, there))
         return path
 
     def alternate(

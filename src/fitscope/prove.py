@@ -13,7 +13,7 @@ from fitscope.account import account
 from fitscope.alternate import Pace, Shown, alternate, of_whole
 from fitscope.diagnose import diagnose, key_of
 from fitscope.experiment import TRAINED, Workspace, compare_versions
-from fitscope.fix import find_run, fixes
+from fitscope.fix import fixes
 from fitscope.fixes.kind import Project
 from fitscope.locate import locate
 from fitscope.model import Account, Edit, Finding, FitscopeError, Region, Removal, Report, Speedup, Where
@@ -62,7 +62,7 @@ def recorded(project: Project, arguments: Sequence[str], budget: float, tell: Ca
                 raise FitscopeError(f"cannot write {path}: {reason}.")
             shutil.copy(made, path)
         tell(f"recorded {path}")
-        project.run = run = find_run(project.main, arguments) or store.read(path)
+        project.run = run = store.read(path)
     return diagnose(run, account(run))
 
 

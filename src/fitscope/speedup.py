@@ -23,6 +23,7 @@ SAME = {
     "equal to rounding": "same losses, to rounding",
     "within noise": "losses within noise",
     "unknown": "no losses to compare",
+    "different": "other losses, as the unsafe edits may have",
 }
 
 
@@ -50,10 +51,12 @@ def speedup(
     budget: float,
     tell: Callable[[str], None],
     told: Callable[[Proof], None] = lambda proof: None,
+    *,
+    unsafe: bool = False,
 ) -> SpedUp:
-    """Proves what can be proved at little cost, and verifies the safe edits of what was not refuted."""
+    """Proves what can be proved at little cost, and verifies the (safe) edits of what was not refuted."""
     deadline = time.monotonic() + budget
-    edits = [edit for edit in fixes(project, findings_of(project)).edits if edit.safe]
+    edits = [edit for edit in fixes(project, findings_of(project)).edits if edit.safe or unsafe]
     # An edit whose cause cannot be taken away otherwise is its own experiment: it is verified in any case.
     provable = [finding for finding in report.findings if _has_edit(finding, edits) and _is_cheap(finding)]
     proofs: list[Proof] = []

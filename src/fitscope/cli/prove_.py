@@ -11,6 +11,7 @@ from fitscope import words
 from fitscope.alternate import Shown
 from fitscope.cli.fix_ import project_of, say
 from fitscope.cli.run_ import Duration
+from fitscope.fixes.kind import Project
 from fitscope.model import Finding, FitscopeError
 from fitscope.prove import Proof, choose, prove, recorded
 from fitscope.rules import find
@@ -45,7 +46,7 @@ def command(causes: tuple[str, ...], budget: float, script: Path, arguments: tup
         if find(cause) is None:
             raise FitscopeError(f"there is no cause {cause}: `fitscope explain` lists them.")
     names = [rule.name for cause in causes if (rule := find(cause)) is not None]
-    made = project.run is None
+    made = without_other_arguments(project, arguments).run is None
     report = recorded(project, arguments, budget / 3 if made else budget, lambda text: say(f"prove: {text}"))
     findings = choose(report, names)
     if not findings:
@@ -58,6 +59,13 @@ def command(causes: tuple[str, ...], budget: float, script: Path, arguments: tup
         tell(proof)
     words_ = " ".join([str(script), *arguments])
     say(f"next: fitscope fix --verify {words_}")
+
+
+def without_other_arguments(project: Project, arguments: tuple[str, ...]) -> Project:
+    """A run with other arguments is another training: nothing that it shows need hold for this one."""
+    if project.run is not None and project.run.argv != arguments:
+        project.run = None
+    return project
 
 
 def tell(proof: Proof) -> None:

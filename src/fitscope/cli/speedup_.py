@@ -10,7 +10,7 @@ import click
 
 from fitscope import words
 from fitscope.cli.fix_ import project_of, say, show_diff
-from fitscope.cli.prove_ import tell
+from fitscope.cli.prove_ import tell, without_other_arguments
 from fitscope.cli.run_ import Duration
 from fitscope.fix import write
 from fitscope.prove import recorded
@@ -27,9 +27,10 @@ RECORDING = 0.25
 )
 @click.option("--budget", type=Duration(), default=600.0, metavar="10m", help="The time that all of it may take.")
 @click.option("--write", "writes", is_flag=True, help="Change the files.")
+@click.option("--unsafe", is_flag=True, help="Also edits that may change results or leave out records.")
 @click.argument("script", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
-def command(budget: float, writes: bool, script: Path, arguments: tuple[str, ...]) -> None:
+def command(budget: float, writes: bool, unsafe: bool, script: Path, arguments: tuple[str, ...]) -> None:
     """Find what makes a training slow, change it, and keep what makes it faster and leaves the training the same.
 
     \b
@@ -42,7 +43,7 @@ def command(budget: float, writes: bool, script: Path, arguments: tuple[str, ...
     of what holds goes to stdout.
     """
     deadline = time.monotonic() + budget
-    project = project_of(script, arguments, "speedup")
+    project = without_other_arguments(project_of(script, arguments, "speedup"), arguments)
 
     def progress(text: str) -> None:
         say(f"speedup: {text}")
@@ -50,9 +51,10 @@ def command(budget: float, writes: bool, script: Path, arguments: tuple[str, ...
     report = recorded(project, arguments, RECORDING * budget, progress)
     found = ", ".join(dict.fromkeys(finding.name for finding in report.findings)) or "nothing"
     progress(f"found: {found}")
-    result = speedup(project, arguments, report, deadline - time.monotonic(), progress, tell)
+    left = deadline - time.monotonic()
+    result = speedup(project, arguments, report, left, progress, tell, unsafe=unsafe)
     for edit in result.applied.edits:
-        say(f"{edit.finding.name}: {edit.does}")
+        say(f"{edit.finding.name}: {edit.does}{f'; but: {edit.unsafe}' if edit.unsafe else ''}")
     for edit, reason in result.verified.withdrawn:
         say(f"{edit.finding.name}: withdrawn, {reason}")
     show_diff(result.applied)
