@@ -226,5 +226,10 @@ def of_whole(ratio: Speedup, removal: Removal, region: Region, account: Account)
     if removal.by == "steps" and region.durations:
         steps = sum(region.durations) * region.steps / len(region.durations)
         part = max(0.0, min(part, steps - seconds_of(region, "compile")))
+    return gain(ratio, part, whole)
+
+
+def gain(ratio: Speedup, part: float, whole: float) -> Speedup:
+    """The speedup of a whole of which a part is so many times faster."""
     low, high = (whole / (whole - part * (1 - 1 / times)) for times in (ratio.low, ratio.high))
     return Speedup(low, high)

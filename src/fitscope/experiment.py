@@ -116,8 +116,6 @@ def compare_versions(
     """
     deadline = time.monotonic() + budget
     with Workspace(folder) as workspace:
-        if workspace.warning:
-            tell(workspace.warning)
         pairs: list[tuple[Trial, Trial]] = []
         disturbed: list[tuple[Trial, Trial]] = []
         while len(pairs) < MOST_PAIRS and len(disturbed) < MOST_DISTURBED:
@@ -228,11 +226,6 @@ class Workspace:
         self._place = tempfile.TemporaryDirectory(prefix="fitscope-", ignore_cleanup_errors=True)
         self._top = Path(self._place.name)
         self._guard = confine.Guard.beneath([self._top, Path("/dev"), *_caches()])
-        self.warning = (
-            ""
-            if self._guard is not None
-            else "this system cannot forbid it: what the script writes outside of its folder it writes now, too"
-        )
         self._number = 0
 
     def __enter__(self) -> Workspace:
@@ -264,7 +257,7 @@ class Workspace:
         meter = _Samples(started, lambda line: append(path, line))
         with self._copied(version) as place:
             environment = recorded(self._environment(place), path, started, seconds)
-            code, last = self._start(version, place, environment, deadline, lambda pid: _exits(path, pid), meter)
+            code, last = self._start(version, place, environment, deadline, _Exit(path).look, meter)
             if code is None:
                 raise FitscopeError(f"{version.name} was not done when the time for the experiment was over.")
             if not path.is_file():
@@ -387,6 +380,15 @@ class Workspace:
         return self._guard is not None and not file.is_symlink() and file.stat().st_size > LINKED
 
 
+def unguarded() -> str:
+    """What the runs of an experiment may do to other files, where the system cannot forbid it; else nothing."""
+    guard = confine.Guard.beneath([])
+    if guard is None:
+        return "this system cannot forbid it: what the script writes outside of its folder it writes now, too"
+    guard.close()
+    return ""
+
+
 def _caches() -> list[Path]:
     """Folders that hold nothing but what can be made again."""
     home = Path.home()
@@ -431,17 +433,20 @@ def _wait(
             return code
 
 
-_exiting: dict[int, float] = {}
+class _Exit:
+    """Whether a script is done but its process does not end."""
 
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._since: float | None = None
 
-def _exits(path: Path, pid: int) -> int | None:
-    """The exit code of a script that is done but whose process does not end."""
-    last = last_words(path, pid)
-    if last.get("exiting"):
-        since = _exiting.setdefault(pid, time.monotonic())
-        if time.monotonic() - since > GRACE:
-            return int(last.get("exit_code") or 0)
-    return None
+    def look(self, pid: int) -> int | None:
+        """Its exit code, once it has had time enough to end."""
+        last = last_words(self._path, pid)
+        if not last.get("exiting"):
+            return None
+        self._since = self._since or time.monotonic()
+        return int(last.get("exit_code") or 0) if time.monotonic() - self._since > GRACE else None
 
 
 def _was_stopped(run: Run) -> bool:

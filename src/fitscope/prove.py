@@ -10,25 +10,21 @@ from pathlib import Path
 
 from fitscope import store, words
 from fitscope.account import account
-from fitscope.alternate import Pace, Shown, alternate, of_whole
+from fitscope.alternate import Pace, Shown, alternate, gain, of_whole
 from fitscope.diagnose import diagnose, key_of
-from fitscope.experiment import TRAINED, Workspace, compare_versions
+from fitscope.experiment import LEAST_PAIRS, TRAINED, Workspace, compare_versions
 from fitscope.fix import fixes
 from fitscope.fixes.kind import Project
 from fitscope.locate import locate
 from fitscope.model import Account, Edit, Finding, FitscopeError, Region, Removal, Report, Speedup, Where
 from fitscope.rules.case import seconds_of
 from fitscope.supervise import append, prepare
-from fitscope.verify import Bench
+from fitscope.verify import ENDING, LEAST_TRAINED, Bench
 
-LEAST_TRAINED = 3.0
-"""Seconds of training that a run needs to be worth comparing."""
-RUNS = 6
+RUNS = 2 * LEAST_PAIRS
 """Runs that a comparison of two versions takes at the least."""
 LOCATING = 14.0
 """Seconds that it takes to time the stages of a pipeline."""
-ENDING = 1.0
-"""Seconds that a process takes to end."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +82,14 @@ def prove(
     budget: float,
     tell: Callable[[str], None],
     progress: Callable[[Finding, Shown], None] = lambda finding, shown: None,
+    *,
+    announced: bool = False,
 ) -> Iterator[Proof]:
     """One experiment after the other, dearest finding first; each may take its part of what is left of the budget."""
     deadline = time.monotonic() + budget
     bench = Bench(project, arguments, tell)
-    bench.announce(budget)
+    if not announced:
+        bench.announce(budget)
     for number, finding in enumerate(findings):
         slice_ = (deadline - time.monotonic()) / (len(findings) - number)
         experiment = Experiment(project, bench, report, finding, progress)
@@ -237,10 +236,6 @@ class Experiment:
             return Proof(self._finding, None, f"no verdict: {outcome.doubt}")
         verified = outcome.speedup
         if outcome.early:
-            steady = self._trained - self._once
-            low, high = (
-                self._trained / (self._trained - steady * (1 - 1 / times)) for times in (verified.low, verified.high)
-            )
-            verified = Speedup(low, high)
+            verified = gain(verified, self._trained - self._once, self._trained)
         says = f"{edit.does}, in {words.count(outcome.pairs, 'pair')} of runs with the edit and without"
         return Proof(self._finding, verified, says)

@@ -8,11 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fitscope import words
-from fitscope.experiment import Outcome, Version, compare_versions, script_version
+from fitscope.account import account
+from fitscope.experiment import LEAST_PAIRS, TRAINED, Outcome, Version, compare_versions, script_version, unguarded
 from fitscope.fix import apply
 from fitscope.fixes.kind import Project
 from fitscope.model import Edit, FitscopeError
 from fitscope.rules.callbacks import SERVERS
+
+LEAST_TRAINED = 5.0
+"""Seconds of training that a run needs at the least to be worth comparing."""
+ENDING = 1.0
+"""Seconds that a process takes to end."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,8 @@ class Bench:
         """Says what is about to happen, and what of it cannot be kept inside."""
         command = " ".join(["python", self.script.as_posix(), *self._arguments])
         self._tell(f"`{command}` runs several times in copies of {self.folder}, for {words.seconds(budget)} at most")
+        if warning := unguarded():
+            self._tell(warning)
         for text in self._project.texts():
             for call in text.script.calls:
                 name = text.script.called(call)
@@ -101,10 +109,20 @@ class Bench:
     def judge(self, edits: Sequence[Edit], budget: float) -> tuple[Outcome | None, str]:
         """What an experiment with these edits shows, and why they are to be withdrawn, if they are."""
         try:
-            outcome = compare_versions(self.folder, self.version, self.edited(edits), budget, self._tell)
+            outcome = compare_versions(
+                self.folder, self.version, self.edited(edits), budget, self._tell, self._trained_for(budget)
+            )
         except FitscopeError as error:
             return None, str(error).removesuffix(".")
         return outcome, objection(outcome, safe=all(edit.safe for edit in edits))
+
+    def _trained_for(self, budget: float) -> float:
+        """Seconds of training after which a run is ended: so many that three pairs of runs fit into the budget."""
+        run = self._project.run
+        if run is None:
+            return TRAINED
+        before = account(run).outside_seconds + ENDING
+        return min(TRAINED, max(LEAST_TRAINED, budget / (2 * LEAST_PAIRS) - before))
 
     def inside(self, path: Path) -> Path:
         """A path relative to the folder that is copied; a sentence if it is not below it."""

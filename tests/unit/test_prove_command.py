@@ -46,4 +46,6 @@ def test_a_script_that_does_not_train_is_said_to(fitscope, command, tmp_path):
 def test_requests_to_servers_are_announced_before_the_first_run(fitscope):
     script = b"import sys\nsys.exit('not yet')\nimport requests\nrequests.post('http://tracker')\n"
     said = " ".join(fitscope("prove", "train.py", script=script).stderr.split())
-    assert said.index("train.py:4 calls requests.post: every run does") < said.index("ended with exit code 1: not yet")
+    assert said.index("train.py:4 calls requests.post: every run does") < said.index(
+        "ended with exit code 1: not yet"
+    )

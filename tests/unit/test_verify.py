@@ -35,7 +35,7 @@ def verified(tmp_path, monkeypatch):
         assert [edit.finding.name for edit in edits] == ["eager-execution", "predict-in-loop"]
         seen = []
 
-        def compare(folder, one, other, budget, tell):
+        def compare(folder, one, other, budget, tell, seconds):
             text = other.files["train.py"].decode()
             key = "eager" * ("run_eagerly" not in text) + "predict" * ("predict_on_batch" in text)
             seen.append((key, budget))

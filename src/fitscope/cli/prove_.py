@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -15,6 +16,9 @@ from fitscope.fixes.kind import Project
 from fitscope.model import Finding, FitscopeError
 from fitscope.prove import Proof, choose, prove, recorded
 from fitscope.rules import find
+
+RECORDING = 1 / 3
+"""The part of the budget that recording a first run may take."""
 
 
 @click.command(
@@ -46,19 +50,24 @@ def command(causes: tuple[str, ...], budget: float, script: Path, arguments: tup
         if find(cause) is None:
             raise FitscopeError(f"there is no cause {cause}: `fitscope explain` lists them.")
     names = [rule.name for cause in causes if (rule := find(cause)) is not None]
+    deadline = time.monotonic() + budget
     made = without_other_arguments(project, arguments).run is None
-    report = recorded(project, arguments, budget / 3 if made else budget, lambda text: say(f"prove: {text}"))
+
+    def progress(text: str) -> None:
+        say(f"prove: {text}")
+
+    report = recorded(project, arguments, RECORDING * budget if made else budget, progress)
     findings = choose(report, names)
     if not findings:
         say("fitscope: nothing to prove: there are no findings that promise a speedup.")
         return
     line = Line()
-    left = budget * 2 / 3 if made else budget
-    for proof in prove(project, arguments, report, findings, left, lambda text: say(f"prove: {text}"), line.draw):
+    left = deadline - time.monotonic()
+    for proof in prove(project, arguments, report, findings, left, progress, line.draw, announced=made):
         line.clear()
         tell(proof)
-    words_ = " ".join([str(script), *arguments])
-    say(f"next: fitscope fix --verify {words_}")
+    command_line = " ".join([str(script), *arguments])
+    say(f"next: fitscope fix --verify {command_line}")
 
 
 def without_other_arguments(project: Project, arguments: tuple[str, ...]) -> Project:
