@@ -53,7 +53,7 @@ def _hold(plan: dict[str, Any]) -> None:
             return
         stretches = Stretches(plan, file.line)
         removal = KINDS[plan["kind"]](plan, stretches)
-        training.hold(Seams(Recorder()), backends.load(name), stretches, removal, plan["where"])
+        training.hold(Seams(Recorder()), backends.load(name), stretches, removal, training.Target(plan))
     except Exception as error:
         file.line({"impossible": f"{type(error).__name__}: {error}"})
 

@@ -17,7 +17,7 @@ from fitscope.observe.seams import Seams
 
 def hold(seams: Seams, backend: Backend, plan: dict[str, Any], write: Callable[[dict[str, Any]], None]) -> None:
     """Holds the `fit` that is meant, and times the pipeline that it is given."""
-    target = Target(plan["where"])
+    target = Target(plan)
     trainer, iterator = backend.trainer(), backend.epoch_iterator()
     fit, made = trainer.fit, iterator.__init__
 

@@ -24,6 +24,8 @@ class Settings(Replay):
         if wanted.get("run_eagerly") is False:
             wanted["jit_compile"] = model._resolve_auto_jit_compile()  # turned off together with compiling
         self._values = {False: {name: getattr(model, name) for name in wanted}, True: wanted}
+        # Other steps per execution are for the training: a validation has an iterator of its own, made before.
+        self._names = FUNCTIONS if "run_eagerly" in wanted or "jit_compile" in wanted else FUNCTIONS[:1]
         self._eager = _runs_eagerly()
         self._functions: dict[bool, dict[str, Any]] = {}
         self._now = False
@@ -31,21 +33,22 @@ class Settings(Replay):
     def flip(self, removed: bool) -> None:
         """Changes the settings, and with them the compiled steps."""
         model = self._model
-        self._functions[self._now] = {name: getattr(model, name, None) for name in FUNCTIONS}
+        self._functions[self._now] = {name: getattr(model, name, None) for name in self._names}
         self._now = removed
         for name, value in self._values[removed].items():
             setattr(model, name, value)
         if "run_eagerly" in self._values[removed]:
             _run_eagerly(**(NONE if removed else self._eager))
         known = self._functions.get(removed)
-        for name in FUNCTIONS:
+        for name in self._names:
             setattr(model, name, known[name] if known else None)
         if model.train_function is None:
             model.make_train_function(force=True)
 
     def items(self, epochs: Any, original: Any) -> Iterator[Any]:
         """The batches of an epoch, so many at once as are set."""
-        epochs.steps_per_execution = self._model.steps_per_execution
+        if self._model is not None:  # before, Keras reads a batch to build the model
+            epochs.steps_per_execution = self._model.steps_per_execution
         return original(epochs)  # type: ignore[no-any-return]
 
 

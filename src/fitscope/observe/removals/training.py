@@ -36,11 +36,10 @@ class Removal(Protocol):
         """The batches of an epoch, as Keras' loop gets them."""
 
 
-def hold(seams: Seams, backend: Backend, stretches: Stretches, removal: Removal, where: list[Any]) -> None:
+def hold(seams: Seams, backend: Backend, stretches: Stretches, removal: Removal, target: Target) -> None:
     """Holds `fit`, its epochs and its callbacks."""
     from keras.src.callbacks.callback_list import CallbackList
 
-    target = Target(where)
     stretches.flip = removal.flip
     _hold_fit(seams, backend.trainer(), stretches, target)
     _hold_callbacks(seams, CallbackList, stretches, target, removal)
@@ -61,9 +60,9 @@ def hold(seams: Seams, backend: Backend, stretches: Stretches, removal: Removal,
 class Target:
     """The `fit` that is meant: the line that calls it, and once it runs, its model and its callbacks."""
 
-    def __init__(self, where: list[Any]) -> None:
-        self._file = os.path.realpath(where[0]) if where else ""
-        self._line = where[1] if where else 0
+    def __init__(self, plan: dict[str, Any]) -> None:
+        file, self._line = plan["where"] or ("", 0)
+        self._file = os.path.realpath(os.path.join(plan["top"], file)) if file else ""
         self.model: Any = None
         self.callbacks: Any = None
         self.epochs: Any = None
