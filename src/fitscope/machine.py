@@ -156,8 +156,12 @@ class Meter:
     that is done more and more rarely.
     """
 
-    def __init__(self, pid: int, started: float, write: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(
+        self, pid: int, started: float, write: Callable[[dict[str, Any]], None], *, keeps_count: bool = False
+    ) -> None:
+        """`keeps_count`: looks for children each time, so that no new worker passes for another program."""
         self._process = psutil.Process(pid)
+        self._keeps_count = keeps_count
         self._started = started
         self._write = write
         self._family: list[psutil.Process] = [self._process]
@@ -178,6 +182,8 @@ class Meter:
         if passed < SHORTEST or not self._process.is_running():
             return
         held_up = self._look_closely(now)
+        if self._keeps_count:
+            self._find_children()
         busy, memory, faults = 0.0, 0, 0
         for member in self._family:
             with contextlib.suppress(psutil.Error), member.oneshot():
