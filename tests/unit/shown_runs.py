@@ -104,11 +104,16 @@ def full(folder, name="Waits.on_train_batch_end", file="train.py"):
         estimated=Speedup(1.2, 1.6),
         remedy="Do it less often.",
         verified=Speedup(1.31, 1.42),
+        proof=f"{name} off, in 12 pairs of stretches with and without",
         patch=Patch(
             f"--- a/{file}\n+++ b/{file}\n@@ -5 +5 @@\n-    {name}\n+    fitscope.Every({name})\n", "fewer calls"
         ),
     )
-    return replace(report, findings=(finding, replace(finding, verified=None)), doubts=("Other programs were busy.",))
+    return replace(
+        report,
+        findings=(finding, replace(finding, verified=None, proof="no verdict: busy")),
+        doubts=("Other programs were busy.",),
+    )
 
 
 def long_run(path, steps=1_000_000):

@@ -30,7 +30,8 @@ def test_the_verdict_stands_first_and_the_parts_add_up_in_a_table(tmp_path):
     rows = re.findall(r"^\| (\S+ %) \| (.+?) \| (.+?) \|$", text, re.MULTILINE)
     assert ("31 %", "27.5 s", "data: tf.data") in rows
     assert "+    fitscope.Every(Waits.on_train_batch_end)" in text
-    assert "- verified: **1.3 to 1.4 times faster**" in text
+    assert "- verified: **1.31 to 1.42 times faster**, " in text
+    assert "- verified: no verdict: busy" in text
     assert "callback: Waits.on_train_batch_end" in rendered(text)
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from fitscope import words
-from fitscope.model import Where
+from fitscope.model import Speedup, Where
 
 
 @pytest.mark.parametrize(
@@ -78,3 +78,17 @@ def test_an_amount_of_memory_has_three_figures_and_the_unit_that_fits(value, tex
 
 def test_an_amount_of_memory_that_rounds_up_to_the_next_unit_is_told_in_that_unit():
     assert words.size(999_700_000) == "1.00 GB"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (2.13, 2.31, "2.1 to 2.3 times faster"),
+        (1.31, 1.42, "1.31 to 1.42 times faster"),
+        (11.9, 14.2, "12 to 14 times faster"),
+        (3.01, 3.04, "3.0 times faster"),
+        (0.98, 1.03, "not confirmed: 0.98 to 1.03 times as fast"),
+    ],
+)
+def test_what_an_experiment_showed_is_an_interval_or_not_confirmed(low, high, text):
+    assert words.verified(Speedup(low, high)) == text

@@ -73,12 +73,9 @@ def _finding(finding: Finding, number: int) -> list[str]:
         lines.append(f"- edit{unsafe}:\n\n  {fence}diff\n  {diff}\n  {fence}")
     if finding.estimated is not None:
         lines.append(f"- estimated: {words.speedup(finding.estimated)}")
-    if finding.verified is not None:
-        lines.append(
-            f"- verified: **{words.verified(finding.verified)}**" + (f", {finding.proof}" if finding.proof else "")
-        )
-    elif finding.proof:
-        lines.append(f"- verified: {finding.proof}")
+    if finding.verified is not None or finding.proof:
+        shown = f"**{words.verified(finding.verified)}**" if finding.verified is not None else ""
+        lines.append("- verified: " + ", ".join(filter(None, [shown, escaped(finding.proof, 600)])))
     return lines
 
 
