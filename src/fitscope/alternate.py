@@ -32,6 +32,8 @@ WARM = 0.5
 SHORTEST, LONGEST = 0.3, 2.5
 """Seconds that a stretch takes, about."""
 WANTED_PAIRS = 12
+ROUGHLY = 0.1
+"""How far the rest of a training, compiling above all, lies apart from run to run, as a share."""
 SETTLES = ("replay", "settings")
 """Removals that the input notices: the old pipeline has to go before the new one can be timed."""
 
@@ -86,6 +88,8 @@ class Shown:
     ratio: Speedup | None
     pairs: int
     doubt: str = ""
+    present: float = math.inf
+    """Seconds of a step, or of an epoch, with the cause."""
 
 
 def alternate(
@@ -181,7 +185,7 @@ def judge(
         if disturbed > len(pairs):
             doubt = f"other programs were busy in {disturbed} of {disturbed + len(pairs)} pairs of stretches"
         return Shown(None, len(pairs), doubt)
-    return Shown(interval(pairs), len(pairs))
+    return Shown(interval(pairs), len(pairs), present=fmean(present for present, _ in pairs))
 
 
 def _time(stretch: Stretch, plan: dict[str, Any], pace: Pace) -> float:
@@ -219,17 +223,28 @@ def narrow(ratio: Speedup | None, pairs: int) -> bool:
     return pairs >= MOST_PAIRS or (high - low) / 2 <= NARROW + NARROW_SHARE * abs(low + high) / 2
 
 
-def of_whole(ratio: Speedup, removal: Removal, region: Region, account: Account) -> Speedup:
-    """The speedup of the whole recorded training, if the part that the ratio is about is so many times faster."""
+def of_whole(shown: Shown, removal: Removal, region: Region, account: Account) -> Speedup:
+    """The speedup of the whole recorded training, if the part that the ratio is about is so many times faster.
+
+    In a short run that part also holds steps that were slow because they were among the first. They stay as they
+    are: not more is made faster than steps or epochs take when all is under way.
+    """
+    assert shown.ratio is not None
     whole = sum(each.wall_seconds for each in account.regions)
     part = region.wall_seconds - seconds_of(region, "compile", "setup")
+    number = region.epochs
     if removal.by == "steps" and region.durations:
         steps = sum(region.durations) * region.steps / len(region.durations)
         part = max(0.0, min(part, steps - seconds_of(region, "compile")))
-    return gain(ratio, part, whole)
+        number = region.steps
+    return gain(shown.ratio, min(part, number * shown.present), whole)
 
 
 def gain(ratio: Speedup, part: float, whole: float) -> Speedup:
-    """The speedup of a whole of which a part is so many times faster."""
-    low, high = (whole / (whole - part * (1 - 1 / times)) for times in (ratio.low, ratio.high))
-    return Speedup(low, high)
+    """The speedup of a whole of which a part is so many times faster; the rest is known from one run, roughly."""
+    found = [
+        (part + rest) / (part / times + rest)
+        for times in (ratio.low, ratio.high)
+        for rest in ((whole - part) * (1 - ROUGHLY), (whole - part) * (1 + ROUGHLY))
+    ]
+    return Speedup(min(found), max(found))

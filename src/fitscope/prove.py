@@ -194,7 +194,7 @@ class Experiment:
         says = f"{removal.does}, in {words.count(shown.pairs, 'pair')} of stretches with and without"
         if removal.bound:
             says += "; no input can be faster than that"
-        return Proof(self._finding, of_whole(shown.ratio, removal, region, self._account), says)
+        return Proof(self._finding, of_whole(shown, removal, region, self._account), says)
 
     # --- by an edit -------------------------------------------------------------------------------------------
 
