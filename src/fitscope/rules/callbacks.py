@@ -386,7 +386,7 @@ class FrequentCheckpoint(CallbackRule):
                     "weights only (save_weights_only=True), or beside the training: fitscope.BackgroundCheckpoint."
                 ),
                 claims=claims(region, *parts),
-                removal=hooks_off(region, *parts) or saving_off(region),
+                removal=saving_off(region, *parts),
             )
 
     def lint(self, script: Script) -> Iterable[Hit]:

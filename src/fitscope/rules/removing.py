@@ -28,8 +28,13 @@ def hooks_off(region: Region, *parts: Part, **more: Any) -> Removal | None:
     return Removal("hooks", f"{names} off", region.where, _by(region, steps=batches), {"hooks": hooks, **more})
 
 
-def saving_off(region: Region) -> Removal | None:
-    """The training without writing the model to disk."""
+SAVERS = ("ModelCheckpoint.", "BackupAndRestore.")
+
+
+def saving_off(region: Region, *parts: Part) -> Removal | None:
+    """The training without writing the model to disk: without the callbacks that do nothing else, where it is they."""
+    if all(part.name.startswith(SAVERS) for part in parts):
+        return hooks_off(region, *parts)
     return Removal("saving", "nothing saved", region.where) if region.call == "fit" else None
 
 
