@@ -15,6 +15,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -67,6 +68,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--unsafe", action="store_true", help="let it make edits that may change results, too")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     rows: list[Row] = []
     left_out: list[str] = []
     print(f"{'script':26s} {'original':>9s} {'edited':>9s} {'twin':>9s} {'of twin':>8s}  {'verdict':9s} losses")

@@ -32,7 +32,7 @@ SAVERS = ("ModelCheckpoint.", "BackupAndRestore.")
 
 
 def saving_off(region: Region, *parts: Part) -> Removal | None:
-    """The training without writing the model to disk: without the callbacks that do nothing else, where it is they."""
+    """The training without writing the model to disk, or without the callbacks that do nothing else."""
     if all(part.name.startswith(SAVERS) for part in parts):
         return hooks_off(region, *parts)
     return Removal("saving", "nothing saved", region.where) if region.call == "fit" else None

@@ -12,6 +12,7 @@ from fitscope.observe.backends import Backend
 from fitscope.observe.removals.stretches import Stretches
 from fitscope.observe.seams import Seams, user_place
 
+PARENT = os.getppid()
 EPOCHS = 100_000
 EPOCHS_PLACE = 3
 """Where `epochs` stands among the arguments of `fit`."""
@@ -149,9 +150,11 @@ def _hold_callbacks(seams: Seams, callback_list: Any, stretches: Stretches, targ
 
 
 def _go_on(model: Any) -> None:
-    """The training goes on, whoever wants it to stop early."""
+    """The training goes on, whoever wants it to stop early; but not without anybody who would end it."""
     if model.stop_training:
         model.stop_training = False
+    if os.getppid() != PARENT:
+        os._exit(1)
 
 
 def _wait_for(logs: Any) -> None:
