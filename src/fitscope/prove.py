@@ -85,12 +85,15 @@ def prove(
     *,
     announced: bool = False,
 ) -> Iterator[Proof]:
-    """One experiment after the other, dearest finding first; each may take its part of what is left of the budget."""
+    """One experiment after the other, each with its part of what is left of the budget.
+
+    Those that take one process come first: what they leave is for those that take many runs.
+    """
     deadline = time.monotonic() + budget
     bench = Bench(project, arguments, tell)
     if not announced:
         bench.announce(budget)
-    for number, finding in enumerate(findings):
+    for number, finding in enumerate(sorted(findings, key=_runs)):
         slice_ = (deadline - time.monotonic()) / (len(findings) - number)
         experiment = Experiment(project, bench, report, finding, progress)
         try:
@@ -99,6 +102,13 @@ def prove(
             proof = Proof(finding, None, f"no verdict: {str(error).removesuffix('.')}")
         save(report, proof)
         yield proof
+
+
+def _runs(finding: Finding) -> int:
+    """Whether an experiment takes one process, maybe more, or many."""
+    if finding.removal is None:
+        return 2
+    return 1 if finding.removal.bound else 0
 
 
 def save(report: Report, proof: Proof) -> None:
