@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -55,7 +57,8 @@ def recorded(project: Project, arguments: Sequence[str], budget: float, tell: Ca
             made = workspace.record(bench.version, time.monotonic() + budget, min(TRAINED, budget / 2))
             writable, reason = prepare(path)
             if not writable:
-                raise FitscopeError(f"cannot write {path}: {reason}.")
+                tell(f"cannot write {path} ({reason}): the run is kept in {tempfile.gettempdir()}")
+                path = Path(tempfile.gettempdir(), f"fitscope-{os.getpid()}-{path.name}")
             shutil.copy(made, path)
         tell(f"recorded {path}")
         project.run = run = store.read(path)
@@ -93,6 +96,8 @@ def prove(
     bench = Bench(project, arguments, tell)
     if not announced:
         bench.announce(budget)
+    if not os.access(report.run.path, os.W_OK):
+        tell(f"{report.run.path} cannot be written: what is shown is not kept with it")
     for number, finding in enumerate(sorted(findings, key=_runs)):
         slice_ = (deadline - time.monotonic()) / (len(findings) - number)
         experiment = Experiment(project, bench, report, finding, progress)
