@@ -62,7 +62,8 @@ class Target:
     """The `fit` that is meant: the line that calls it, and once it runs, its model and its callbacks."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
-        file, self._line = plan["where"] or ("", 0)
+        file: str = plan["where"][0] if plan["where"] else ""
+        self._line: int = plan["where"][1] if plan["where"] else 0
         self._file = os.path.realpath(os.path.join(plan["top"], file)) if file else ""
         self.model: Any = None
         self.callbacks: Any = None
