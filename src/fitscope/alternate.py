@@ -34,7 +34,7 @@ SHORTEST, LONGEST = 0.3, 2.5
 WANTED_PAIRS = 12
 ROUGHLY = 0.1
 """How far the rest of a training, compiling above all, lies apart from run to run, as a share."""
-SETTLES = ("replay", "settings")
+SETTLES = ("replay", "settings", "tune")
 """Removals that the input notices: the old pipeline has to go before the new one can be timed."""
 
 

@@ -286,7 +286,7 @@ class Workspace:
         with self._copied(version) as place:
             inject = recorded(self._environment(place), path, meter.started)
             environment = {name: value for name, value in inject.items() if name != start.RUN}
-            environment[removals.PLAN] = json.dumps({**plan, "file": str(path), "top": str(place)})
+            environment[removals.PLAN] = json.dumps({**plan, "file": str(path), "top": str(place), "seed": int(SEED)})
             code, last = self._start(
                 version, place, environment, deadline, lambda pid: 0 if look(path, meter) else None, meter
             )

@@ -378,7 +378,7 @@ class Removal:
     """How an experiment takes a cause away in every other stretch of a training, and leaves the rest as it is."""
 
     kind: str
-    """hooks, saving, validation, replay or settings: what is below observe/removals."""
+    """hooks, saving, validation, replay, settings or tune: what is below observe/removals."""
     does: str
     """What is different without the cause, in words."""
     where: Where | None

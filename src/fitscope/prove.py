@@ -25,6 +25,8 @@ from fitscope.verify import ENDING, LEAST_TRAINED, Bench
 
 RUNS = 2 * LEAST_PAIRS
 """Runs that a comparison of two versions takes at the least."""
+TUNING = 18.0
+"""Seconds that it takes to tune a pipeline and to see what that gains."""
 LOCATING = 14.0
 """Seconds that it takes to time the stages of a pipeline."""
 
@@ -153,6 +155,7 @@ class Experiment:
         self._finding = finding
         self._progress = progress
         self._cwd = Path(report.run.cwd)
+        self._backend = report.run.backend
 
     def run(self, budget: float) -> Proof:
         """What it shows within a budget; of a tf.data pipeline also which stage is slow, if there is time for it."""
@@ -170,6 +173,8 @@ class Experiment:
         edit = self._edit()
         if removal is not None and region is not None:
             worth = removal.bound and edit is not None and self._affordable(budget)
+            if not worth and self._tunable(removal, region, edit, budget):
+                return self._tuned(removal, region, budget)
             if not worth:
                 return self._by_turns(removal, region, budget)
         if edit is None:
@@ -194,6 +199,21 @@ class Experiment:
 
     def _edit(self) -> Edit | None:
         return next(iter(fixes(self._project, [self._finding]).edits), None)
+
+    def _tunable(self, removal: Removal, region: Region, edit: Edit | None, budget: float) -> bool:
+        """Whether fitscope.tune can be put into the training, and there is time to see what that gains."""
+        able = removal.bound and edit is None and self._backend == "tensorflow" and _reads_tfdata(region)
+        return able and budget >= 2 * (self._before + TUNING)
+
+    def _tuned(self, removal: Removal, region: Region, budget: float) -> Proof:
+        """With the remedy in place; if it gains nothing, with a free input."""
+        remedy = replace(removal, kind="tune", does="fitscope.tune(dataset) in place", bound=False)
+        began = time.monotonic()
+        proof = self._by_turns(remedy, region, budget / 2)
+        if proof.confirmed:
+            return proof
+        bound = self._by_turns(removal, region, budget - (time.monotonic() - began))
+        return replace(bound, says=f"{bound.says}; fitscope.tune did not show a gain") if bound.confirmed else bound
 
     def _by_turns(self, removal: Removal, region: Region, budget: float) -> Proof:
         shown = alternate(

@@ -15,6 +15,7 @@ from fitscope.diagnose import diagnose
 from fitscope.experiment import Outcome
 from fitscope.fix import findings_of
 from fitscope.fixes.kind import Project
+from fitscope.locate import Cost, Located
 from fitscope.model import Evidence, Finding, FitscopeError, Removal, Report, Speedup, Where
 from fitscope.observe.ledger import Place
 from fitscope.prove import Proof, choose, prove
@@ -235,3 +236,36 @@ def test_without_a_gain_the_script_stays_as_it_is(sped_up, outcome):
     result, _ = sped_up({}, outcome)
     assert result.sentence == "nothing verified: the script stays as it is"
     assert result.applied.diff() == b""
+
+
+# --- the remedy in place, and the slow stage -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("gain", "kinds", "said"),
+    [
+        (Speedup(2.0, 2.2), ["tune"], "fitscope.tune(dataset) in place, in 9 pairs"),
+        (
+            Speedup(0.9, 1.1),
+            ["tune", "replay"],
+            "no input can be faster than that; fitscope.tune did not show a gain",
+        ),
+    ],
+)
+def test_a_pipeline_is_tuned_before_it_is_replayed(project, monkeypatch, gain, kinds, said):
+    seen = []
+
+    def turns(folder, version, removal, pace, seconds, progress):
+        seen.append(removal.kind)
+        return Shown(gain if removal.kind == "tune" else Speedup(3.0, 3.1), 9)
+
+    located = Located(0.02, (Cost("map", Where("train.py", 3), 0.019), Cost("batch", None, 0.001)))
+    monkeypatch.setattr(module, "alternate", turns)
+    monkeypatch.setattr(module, "_reads_tfdata", lambda region: True)
+    monkeypatch.setattr(module, "locate", lambda *_: located)
+    project.run = replace(project.run, backend="tensorflow")
+    found = finding("input-bound", FREE)
+    (proof,) = prove(project, [], report_of(project, found), [found], 300.0, lambda text: None)
+    assert seen == kinds
+    assert said in proof.says
+    assert proof.says.endswith("; the slow stage is map train.py:3, 19.0 ms of 20.0 ms per batch")

@@ -171,7 +171,6 @@ def start() -> None:
     """Begins to record this process, if the environment asks for it; says in one line why it cannot."""
     try:
         if removals.PLAN in os.environ:
-            trial.begin(int(os.environ[SEED]))
             removals.begin()
             return
         wish = os.environ.get("FITSCOPE")

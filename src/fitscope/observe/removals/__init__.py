@@ -12,10 +12,10 @@ import os
 import sys
 from typing import Any
 
-from fitscope.observe import backends, tfdata
+from fitscope.observe import backends, tfdata, trial
 from fitscope.observe.imports import Finder
 from fitscope.observe.recorder import Recorder
-from fitscope.observe.removals import hooks, locate, replay, settings, training
+from fitscope.observe.removals import hooks, locate, replay, settings, training, tuned
 from fitscope.observe.removals.stretches import Stretches
 from fitscope.observe.seams import Seams
 
@@ -29,12 +29,15 @@ KINDS = {
     "validation": hooks.Validation,
     "replay": replay.Replay,
     "settings": settings.Settings,
+    "tune": tuned.Tuned,
 }
 
 
 def begin() -> None:
     """Waits for Keras, then holds the training that the plan names."""
     plan = json.loads(os.environ[PLAN])
+    if plan["kind"] != "tune":
+        trial.begin(plan["seed"])  # a seed of ours would keep random maps from being tuned
     Finder({"keras": lambda: _hold(plan), "tensorflow": _note_stages}).watch()
 
 
