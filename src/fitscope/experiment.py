@@ -21,7 +21,7 @@ from typing import Any
 from fitscope import confine, machine, store, words
 from fitscope.account import account
 from fitscope.compare import student
-from fitscope.model import FitscopeError, Run, Speedup
+from fitscope.model import Account, FitscopeError, Run, Speedup
 from fitscope.observe import removals, start
 from fitscope.rules.case import FOREIGN_CORES
 from fitscope.supervise import append, last_words, recorded
@@ -66,7 +66,7 @@ class Trial:
     seconds: float
     """Of all training."""
     step_seconds: float
-    """Of all training but compiling and preparing, by the number of training steps."""
+    """Of all training but what happens once (preparing, the first compiling), by the number of training steps."""
     whole: bool
     """Whether the training came to its end; a long one is ended early."""
     losses: Scores
@@ -474,12 +474,17 @@ def _trial(run: Run, *, stopped: bool) -> Trial:
     use = whole.use
     foreign = max(0.0, use.cores_busy - use.process_cpu) if use is not None and len(use.over_time) > 2 else 0.0
     seconds = sum(region.wall_seconds for region in whole.regions)
-    once = sum(
-        part.seconds for region in whole.regions for part in region.parts if part.phase in ("compile", "setup")
-    )
     training = [region for region in whole.regions if region.call in ("fit", "loop", "train_on_batch")]
     steps = sum(region.steps for region in training or whole.regions)
-    return Trial(seconds, (seconds - once) / max(1, steps), not stopped, *scores_of(run), foreign)
+    return Trial(seconds, (seconds - once(whole)) / max(1, steps), not stopped, *scores_of(run), foreign)
+
+
+def once(whole: Account) -> float:
+    """Seconds that a training takes once, however long it is: preparing, and compiling for the first time."""
+    regions = whole.regions
+    spent = sum(part.seconds for region in regions for part in region.parts if part.phase in ("compile", "setup"))
+    again = sum(item.seconds for region in regions for item in region.compiles if item.cause != "first")
+    return max(0.0, spent - again)
 
 
 def scores_of(run: Run) -> tuple[Scores, Scores]:

@@ -14,12 +14,11 @@ from fitscope import store, words
 from fitscope.account import account
 from fitscope.alternate import Pace, Shown, alternate, gain, of_whole
 from fitscope.diagnose import diagnose, key_of
-from fitscope.experiment import LEAST_PAIRS, TRAINED, Workspace, compare_versions
+from fitscope.experiment import LEAST_PAIRS, TRAINED, Workspace, compare_versions, once
 from fitscope.fix import fixes
 from fitscope.fixes.kind import Project
 from fitscope.locate import locate
 from fitscope.model import Account, Edit, Finding, FitscopeError, Region, Removal, Report, Speedup, Where
-from fitscope.rules.case import seconds_of
 from fitscope.supervise import append, prepare
 from fitscope.verify import ENDING, LEAST_TRAINED, Bench
 
@@ -240,7 +239,7 @@ class Experiment:
 
     @property
     def _once(self) -> float:
-        return sum(seconds_of(region, "compile", "setup") for region in self._account.regions)
+        return once(self._account)
 
     @property
     def _trained(self) -> float:
