@@ -24,6 +24,7 @@ from fitscope.compare import student
 from fitscope.model import Account, FitscopeError, Run, Speedup
 from fitscope.observe import removals, start
 from fitscope.rules.case import FOREIGN_CORES
+from fitscope.rules.compiling import USUAL as FIRST
 from fitscope.supervise import append, last_words, recorded
 
 LEAST_PAIRS, MOST_PAIRS, MOST_DISTURBED = 3, 8, 4
@@ -483,7 +484,7 @@ def once(whole: Account) -> float:
     """Seconds that a training takes once, however long it is: preparing, and compiling for the first time."""
     regions = whole.regions
     spent = sum(part.seconds for region in regions for part in region.parts if part.phase in ("compile", "setup"))
-    again = sum(item.seconds for region in regions for item in region.compiles if item.cause != "first")
+    again = sum(item.seconds for region in regions for item in region.compiles if item.cause not in FIRST)
     return max(0.0, spent - again)
 
 
