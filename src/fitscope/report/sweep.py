@@ -49,23 +49,42 @@ def to_terminal(sweep: Sweep, out: Console) -> None:
 
 
 def _table(sweep: Sweep) -> Table:
-    named = [(axis.replace("_", " "), _widest(sweep, axis)) for axis in sweep.axes]
-    columns = [*named, (f"{sweep.unit}/s", 15), ("step", 7), ("memory", 7), ("times", 5)]
-    curve = max(0, WIDTH - sum(width + 2 for _, width in columns))
-    rows = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="")
+    named = [(label(sweep, axis), _widest(sweep, axis)) for axis in sweep.axes]
+    columns = [*named, (f"{sweep.unit}/s", 13), ("step", 7), ("memory", 7), ("× own" if sweep.own else "× 1st", 5)]  # noqa: RUF001
+    gap = 2 if sum(width + 2 for _, width in columns) <= WIDTH else 1
+    curve = max(0, WIDTH - sum(width + gap for _, width in columns))
+    rows = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="")
     for name, width in columns:
-        rows.add_column(name, justify="right", width=width, no_wrap=True, overflow="ellipsis")
+        rows.add_column(name, justify="right", width=width, overflow="ellipsis")
     rows.add_column("", width=curve, no_wrap=True, overflow="crop")
     best = max((point.rate.value for point in sweep.points if point.rate is not None), default=0.0)
     for point in sweep.points:
         cells = [*(_word(value) for value in point.settings.values()), *_row(sweep, point)]
         bar = _curve(sweep, point, best, curve - len(KNEE) - 1)
-        rows.add_row(*map(Text, [*cells, bar]), style="bold" if point.base and sweep.own else "")
+        rows.add_row(*(Text(cell, no_wrap=True) for cell in (*cells, bar)), style=_style(sweep, point))
     return rows
 
 
+def label(sweep: Sweep, axis: str) -> str:
+    """A setting as a person reads it; of the script's own argument its name."""
+    if axis != "value":
+        return axis.replace("_", " ")
+    before, place = "", ""
+    for argument in sweep.argv:
+        if "{}" in argument:
+            place = argument.partition("{}")[0] or before
+            break
+        before = argument
+    return place.strip("-=") or "value"
+
+
+def _style(sweep: Sweep, point: SweepPoint) -> str:
+    return "bold" if point.base and sweep.own else ""
+
+
 def _widest(sweep: Sweep, axis: str) -> int:
-    return min(LONGEST_VALUE, max(len(axis), *(len(_word(point.settings[axis])) for point in sweep.points)))
+    texts = [*label(sweep, axis).split(), *(_word(point.settings[axis]) for point in sweep.points)]
+    return min(LONGEST_VALUE, max(map(len, texts)))
 
 
 def _row(sweep: Sweep, point: SweepPoint) -> list[str]:
@@ -147,7 +166,7 @@ def _verdict(sweep: Sweep) -> Iterator[str]:
         yield _knee(sweep, measured)
         return
     best = max(measured, key=lambda point: point.rate.value if point.rate else 0.0)
-    name = ", ".join(f"{setting.replace('_', ' ')} {_word(value)}" for setting, value in best.settings.items())
+    name = ", ".join(f"{label(sweep, axis)} {_word(value)}" for axis, value in best.settings.items())
     if best.base or best.times is None:
         yield f"Nothing is faster than {name}{', as the script has it' if best.base and sweep.own else ''}."
         return
@@ -160,17 +179,17 @@ def _verdict(sweep: Sweep) -> Iterator[str]:
 
 def _knee(sweep: Sweep, measured: list[SweepPoint]) -> str:
     assert sweep.knee is not None
-    knee, label = sweep.knee, sweep.axes[0].replace("_", " ")
+    knee, name = sweep.knee, label(sweep, sweep.axes[0])
     limit = next((point for point in sweep.points if point.state == "does not fit"), None)
     if knee.last:
         end = f"; {values(limit)} does not fit" if limit is not None else ": larger values may be faster still"
-        return f"No knee up to {label} {knee.value:g}: doubling still gains 10 % and more there{end}."
+        return f"No knee up to {name} {knee.value:g}: doubling still gains 10 % and more there{end}."
     if knee.low != knee.high:
         return (
-            f"The knee is about {label} {knee.value:g}: noise allows anything from {knee.low:g} to {knee.high:g}. "
+            f"The knee is about {name} {knee.value:g}: noise allows anything from {knee.low:g} to {knee.high:g}. "
             "Beyond it doubling gains less than 10 %."
         )
-    return f"The knee is {label} {knee.value:g}: beyond it doubling gains less than 10 %."
+    return f"The knee is {name} {knee.value:g}: beyond it doubling gains less than 10 %."
 
 
 def _circumstances(sweep: Sweep) -> str:
