@@ -315,6 +315,20 @@ def test_nothing_is_reused_once_a_file_of_the_script_or_a_version_changed(keep, 
     assert known() == 0
 
 
+def test_what_is_to_be_measured_again_is_forgotten_and_the_rest_stays(keep):
+    known = keep()
+    for size in (16, 32):
+        known.add({"batch_size": size}, measured_run(size, 100.0))
+    again = keep()
+    again.load()
+    again.forget({"batch_size": 16})
+    again.add({"batch_size": 16}, measured_run(16, 200.0))
+    last = keep()
+    last.load()
+    assert [one.measured.steps_per_second for one in last.runs({"batch_size": 16})] == [200.0 / 16]
+    assert len(last.runs({"batch_size": 32})) == 1
+
+
 def test_what_is_no_measurement_is_not_kept_and_damage_is_nobodys_problem(keep):
     known = keep()
     known.add({}, measured_run(16, 100.0, foreign=1.0))
@@ -455,6 +469,19 @@ def test_a_loop_that_is_ended_after_enough_steps_was_enough(recording, clock, mo
         enough.look(0.0)
         seen.append(recording.stopped)
     assert seen == [False] * 5 + [True] * 5
+
+
+def test_going_through_a_dataset_is_no_training_that_could_be_enough(recording, clock):
+    enough = point.Enough(1.0, recording)
+    ledger = recording.ledger()
+    root = recording.root(ledger, "loop", LINE)
+    for _ in range(20):
+        ledger.enter(recording.tree.node(root, "step"))
+        clock.passes(1)
+        ledger.back(ledger.outside)
+        recording.regions[root].step(1)
+        enough.look(0.0)
+    assert not recording.stopped
 
 
 # --- the curve -----------------------------------------------------------------------------------------------

@@ -108,6 +108,7 @@ def _fix_precision(keras: Any, policy: str) -> None:
         """The policy of this run is set."""
 
     for module, name in (
+        ("keras.src.dtype_policies.dtype_policy", "set_dtype_policy"),
         ("keras.config", "set_dtype_policy"),
         ("keras.mixed_precision", "set_dtype_policy"),
         ("keras.mixed_precision", "set_global_policy"),

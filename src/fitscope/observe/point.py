@@ -10,8 +10,8 @@ from typing import Any
 
 from fitscope.observe.recorder import Recorder, recorder
 
-TRAINS = ("fit", "loop", "train_on_batch")
-NOT_STEADY = ("outside", "compile", "setup", "validation")
+TRAINS = ("fit", "train_on_batch")
+NOT_STEADY = ("compile", "setup", "validation")
 LEAST_STEPS = 5
 PATIENCE = 5.0
 """Seconds after which a loop that nobody can end from inside is ended with its process."""
@@ -45,15 +45,20 @@ class Enough:
             self._recorder.stopped = True
 
     def _trained(self) -> tuple[int, float]:
+        """Steps, and seconds of steady training, in all that trains; going through a dataset is no training."""
         tree = self._recorder.tree
-        regions = list(self._recorder.regions.items())
-        steps = sum(region.steps for root, region in regions if tree.nodes[root].name in TRAINS)
-        spent = sum(
-            each
-            for node, each in zip(range(len(tree.nodes)), tree.spent, strict=False)
-            if not any(tree.nodes[above].phase in NOT_STEADY for above in tree.path(node))
-        )
-        return steps, spent / 1e9
+        loops = {fact["root"] for fact in self._recorder.lasting.values() if fact["fact"] == "loop-trains"}
+        regions = {
+            root: region
+            for root, region in list(self._recorder.regions.items())
+            if tree.nodes[root].name in TRAINS or root in loops
+        }
+        spent = 0
+        for node in range(1, len(tree.nodes)):
+            path = tree.path(node)
+            if path[0] in regions and not any(tree.nodes[above].phase in NOT_STEADY for above in path):
+                spent += tree.spent[node]
+        return sum(region.steps for region in regions.values()), spent / 1e9
 
 
 def begin(seconds: float) -> None:

@@ -48,6 +48,10 @@ class Kept:
         """The runs with these settings that are worth keeping: measured undisturbed, or found not to fit."""
         return list(self._runs.get(_text(settings), ()))
 
+    def forget(self, settings: Mapping[str, Any]) -> None:
+        """The runs with these settings are to be made again."""
+        self._runs.pop(_text(settings), None)
+
     def add(self, settings: Mapping[str, Any], ran: Ran) -> None:
         """Keeps one more run."""
         if not (ran.state == NO_FIT or (ran.state == MEASURED and ran.calm)):

@@ -251,8 +251,9 @@ def sweep(
         raise FitscopeError(f"{script} is not below {folder}: start fitscope in a folder above the script.")
     inside = script.resolve().relative_to(folder)
     kept = Kept(inside, arguments)
-    if not again:
-        kept.load()
+    kept.load()
+    for settings in [{}, *grid(tuple(axes))] if again else []:
+        kept.forget(settings)
     with ExitStack() as stack:
         bench = _Bench(stack, folder, inside, arguments, tell)
         turns = Turns(axes, bench.run, kept, began + budget, tell)
