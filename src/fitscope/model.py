@@ -555,8 +555,6 @@ class Measured:
     """Examples in a step, on average; None where nobody knows."""
     seconds: float
     """That were measured."""
-    wandering: float
-    """How far the rate of single seconds lies apart, as a share (one standard deviation)."""
     memory_bytes: int
     device_memory_bytes: int | None
     foreign_cores: float

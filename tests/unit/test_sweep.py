@@ -140,7 +140,7 @@ class Bench:
 
 
 def measured_run(rows, rate, trained_with=None, foreign=0.0, memory=GIGABYTE, seconds=10.0, **changes):
-    found = Measured(rate / (rows or 1), rows, 5.0, 0.01, memory, None, foreign)
+    found = Measured(rate / (rows or 1), rows, 5.0, memory, None, foreign)
     return Ran(MEASURED, seconds, "", found, trained_with or {}, ("train.py", 7), **changes)
 
 
@@ -249,14 +249,14 @@ def test_a_script_that_fails_as_it_is_and_one_that_cannot_be_given_a_size_are_se
     ):
         go(bench)
     bench = Bench()
-    bench.answers["own"] = Ran(MEASURED, 4.0, "", Measured(1.0, None, 5.0, 0.0, 1, None, 0.0), {"backend": "jax"})
+    bench.answers["own"] = Ran(MEASURED, 4.0, "", Measured(1.0, None, 5.0, 1, None, 0.0), {"backend": "jax"})
     with pytest.raises(FitscopeError, match="no fit was seen that could be given it"):
         go(bench)
 
 
 def test_a_first_run_that_was_too_short_is_measured_again_with_more_epochs(go):
     bench = Bench()
-    short = Measured(10.0, 32, 0.5, 0.0, GIGABYTE, None, 0.0)
+    short = Measured(10.0, 32, 0.5, GIGABYTE, None, 0.0)
     answers = iter([Ran(MEASURED, 4.0, "", short, {"batch_size": 32}, ("train.py", 7), whole=True)])
     bench.answers["own"] = lambda: next(answers, None) or measured_run(32, 333.0, {"batch_size": 32})
     turns = go(bench)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from statistics import stdev
 from typing import Any, NamedTuple
 
 from fitscope.account import account
@@ -154,14 +152,12 @@ def measure(run: Run, region: Region, rows: float | None) -> Measured | None:
     # A few disturbed seconds are left out; if most are disturbed, the run is.
     used = calm if len(calm) * 2 > len(later) else later
     steps, seconds = sum(each.steps for each in used), sum(each.seconds for each in used)
-    logs = [math.log(each.steps / each.seconds) for each in used]
     memory: Mapping[str, Any] = next((fact for fact in reversed(run.facts) if fact["fact"] == "memory"), {})
     sampled = max((sample.memory_bytes for sample in run.samples), default=0)
     return Measured(
         steps_per_second=steps / seconds,
         rows=float(rows) if rows else None,
         seconds=seconds,
-        wandering=stdev(logs) if len(logs) > 1 else 0.0,
         memory_bytes=max(sampled, int(memory.get("peak_bytes") or 0)),
         device_memory_bytes=memory.get("device_peak_bytes"),
         foreign_cores=_foreign(run.samples, used),
