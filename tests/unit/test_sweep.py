@@ -616,6 +616,15 @@ def test_where_the_size_of_a_batch_is_unknown_steps_are_counted():
     assert judge.rate_of(one.measured, "steps") == 50.0
 
 
+def test_steps_of_unknown_size_give_no_verdict_over_an_argument(go):
+    bench = Bench()
+    bench.answers.update({value: measured_run(None, rate) for value, rate in (("16", 100.0), ("32", 60.0))})
+    turns = go(bench, "16,32", name="value")
+    found = summed_up(turns, [axis("value", "16,32")], "train.py", ("{}",), 1.0)
+    assert (found.unit, found.knee) == ("steps", None)
+    assert next(says(found)).startswith("How many examples a step has is not known")
+
+
 @pytest.mark.parametrize(("value", "word"), [(12_345, "12,300"), (999.7, "1,000"), (456.7, "457"), (0.8234, "0.82")])
 def test_a_rate_has_three_figures(value, word):
     assert words.rate(value) == word

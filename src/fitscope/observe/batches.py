@@ -12,9 +12,11 @@ import math
 import sys
 import types
 import weakref
+from collections import Counter
 from threading import get_ident
 from typing import Any, NamedTuple
 
+from fitscope.observe.loops import is_traced
 from fitscope.observe.recorder import recorder
 
 DEFAULT = 32
@@ -27,6 +29,9 @@ FEW = 100
 _changed: weakref.WeakSet[Any] = weakref.WeakSet()
 """Pipelines and loaders that were made with another batch size than the script's own."""
 _looked_at: set[int] = set()
+_called_with: Counter[int] = Counter()
+"""Examples that models were called with outside of all that Keras does itself."""
+MOST_CALLS = 500
 
 
 class Size(NamedTuple):
@@ -262,3 +267,27 @@ def _look_at_batches(iterator: Any) -> None:
         return batch
 
     iterator.__next__ = following
+
+
+def hold_models() -> None:
+    """Counts how many examples models are called with by code of the user's, as long as that is not much."""
+    from keras.src.models.model import Model
+
+    original = Model.__call__
+
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if _called_with.total() < MOST_CALLS and args and not is_traced(args[0]):
+            ledger = recorder.ledgers.get(get_ident())
+            rows = rows_of(args[0]) if ledger is None or ledger.call is None else None
+            if rows is not None:
+                _called_with[rows] += 1
+        return original(self, *args, **kwargs)
+
+    Model.__call__ = call
+
+
+def note_calls() -> None:
+    """Notes what models were called with most often: of an eager loop over nothing that is held, the batch."""
+    if _called_with:
+        recorder.fact("called-with", rows=_called_with.most_common(1)[0][0])

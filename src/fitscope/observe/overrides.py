@@ -81,6 +81,7 @@ def _keras(wish: dict[str, Any]) -> None:
         _change(Trainer, "compile", lambda model, given: given.update(changed))
     _change(trainer, "fit", lambda model, given: _fit(wish, model, given))
     _change(trainer, "train_on_batch", lambda model, given: _train_on_batch(wish, given))
+    batches.hold_models()
 
 
 def _change(owner: Any, name: str, change: Callable[[Any, dict[str, Any]], None]) -> None:

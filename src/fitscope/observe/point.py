@@ -8,6 +8,7 @@ import resource
 import sys
 from typing import Any
 
+from fitscope.observe import batches
 from fitscope.observe.recorder import Recorder, recorder
 
 TRAINS = ("fit", "train_on_batch")
@@ -67,8 +68,9 @@ def begin(seconds: float) -> None:
 
 
 def note() -> None:
-    """Notes the memory that was used at most, and which files below the working folder the script is made of."""
+    """Notes the most memory that was used, and which files below the working folder the script is made of."""
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    batches.note_calls()
     recorder.fact("memory", peak_bytes=used, device_peak_bytes=_device_peak())
     here = os.getcwd() + os.sep
     files = {str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())}

@@ -146,7 +146,7 @@ def says(sweep: Sweep) -> Iterator[str]:
         yield BATCHES_MATTER
     if "precision" in sweep.axes:
         yield PRECISION_MATTERS
-    if sweep.unit == "steps":
+    if sweep.unit == "steps" and not sweep.doubts:
         yield "How many examples a step has is not known here: steps are counted."
     yield WHAT_COUNTS
     yield _circumstances(sweep)

@@ -118,6 +118,8 @@ def _facts(run: Run, region: Region) -> dict[str, Any]:
         elif fact["fact"] == "settings" and fact["root"] in region.roots and fact["compute_dtype"]:
             mixed = "" if fact["compute_dtype"] == fact["variable_dtype"] else "mixed_"
             found.setdefault("precision", f"{mixed}{fact['compute_dtype']}")
+        elif fact["fact"] == "called-with" and region.call == "loop":
+            found.setdefault("rows", fact["rows"])
     return found
 
 

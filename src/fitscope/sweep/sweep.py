@@ -299,7 +299,7 @@ def summed_up(turns: Turns, axes: Sequence[Axis], script: str, argv: tuple[str, 
     ran = [(turn.settings, turn.ran) for turn in turns.turns]
     unit = unit_of([each for _, each in ran])
     points = judged(ran, turns.base, unit)
-    doubts = tuple(_doubts(points))
+    doubts = tuple(_doubts(points, unit, axes))
     numbers = axes[0].numbers if len(axes) == 1 else None
     found = None
     if numbers is not None and not doubts:
@@ -325,9 +325,14 @@ def summed_up(turns: Turns, axes: Sequence[Axis], script: str, argv: tuple[str, 
     )
 
 
-def _doubts(points: Sequence[SweepPoint]) -> list[str]:
+def _doubts(points: Sequence[SweepPoint], unit: str, axes: Sequence[Axis]) -> list[str]:
     """Why there is no verdict."""
     found = []
+    if unit == "steps" and any(axis.name == VALUE for axis in axes):
+        found.append(
+            "How many examples a step has is not known here, and may change with the value: steps per second do not "
+            "tell which is faster."
+        )
     disturbed = [point for point in points if point.state == judge.DISTURBED]
     if disturbed:
         most = max(point.foreign_cores or 0.0 for point in disturbed)
