@@ -264,6 +264,18 @@ def test_a_first_run_that_was_too_short_is_measured_again_with_more_epochs(go):
     assert all(one.measured.seconds == 5.0 for turn in turns.turns for one in turn.ran)
 
 
+def test_a_first_value_that_was_too_short_is_run_again_at_once(go):
+    bench = Bench()
+    short = Ran(MEASURED, 4.0, "", Measured(10.0, 16, 0.5, GIGABYTE, None, 0.0), {}, ("train.py", 7), whole=True)
+    answers = iter([short])
+    bench.answers.update(
+        {"16": lambda: next(answers, None) or measured_run(16, 100.0), "32": measured_run(32, 150.0)}
+    )
+    turns = go(bench, "16,32", name="value")
+    assert bench.ran == ["16", "16", "32", "32", "16"]
+    assert short not in turns.turns[0].ran
+
+
 def test_values_of_an_argument_are_held_against_the_first(go):
     bench = Bench()
     for value in ("16", "32"):

@@ -75,7 +75,6 @@ class Turns:
         """What the script itself says, of the settings that are swept and as far as it is known."""
         self.turns: list[Turn] = []
         self.reused = 0
-        self.made = 0
         self._place: tuple[str, int] | None = None
         self._own_batch_size: int | None = None
 
@@ -121,9 +120,7 @@ class Turns:
             self._say({}, first)
             if first.state != MEASURED:
                 raise FitscopeError(f"the script as it is cannot be swept: {first.says.rstrip('.')}.")
-            if first.whole and first.measured is not None and first.measured.seconds < ENOUGH / 2:
-                own.ran.clear()  # too short: it is measured again with more epochs, as the others are
-            else:
+            if own.ran:
                 self._kept.add({}, first)
         else:
             first = own.ran[0]
@@ -172,7 +169,10 @@ class Turns:
         return max((one.seconds for one in turn.ran), default=self._longest)
 
     def _once(self, turn: Turn) -> None:
+        before = len(turn.ran)
         ran = self._measure(turn.settings, turn)
+        if len(turn.ran) == before:
+            ran = self._measure(turn.settings, turn)
         self._say(turn.settings, ran)
         self._kept.add({} if turn.settings == self.own else turn.settings, ran)
 
@@ -198,8 +198,9 @@ class Turns:
         ran = self._run(changed, told, limit)
         if ran.state == REFUSED:
             raise FitscopeError(refusal("batch_size", ran.says))
-        turn.ran.append(ran)
-        self.made += 1
+        short = ran.whole and ran.measured is not None and ran.measured.seconds < ENOUGH / 2
+        if not (short and ran.place is not None and "prolong" not in told):
+            turn.ran.append(ran)  # else it is measured again with more epochs, as the others are
         self._longest = max(self._longest, ran.seconds)
         self._learn(ran)
         return ran
