@@ -585,6 +585,8 @@ class SweepPoint:
     rate: Rate | None = None
     times: Rate | None = None
     """How many times the rate of the base."""
+    rows: float | None = None
+    """Examples in a step, on average."""
     step_seconds: float | None = None
     memory_bytes: int | None = None
     device_memory_bytes: int | None = None

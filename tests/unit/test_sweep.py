@@ -286,6 +286,7 @@ def test_values_of_an_argument_are_held_against_the_first(go):
     assert found.points[0].base
     assert found.own == {}
     assert found.points[1].times.value == pytest.approx(2.0)
+    assert any("changes the optimization" in line for line in says(found))
 
 
 # --- what was measured before --------------------------------------------------------------------------------

@@ -142,7 +142,7 @@ def says(sweep: Sweep) -> Iterator[str]:
     for point in sweep.points:
         if point.rate is None and point.state in ("does not fit", "failed"):
             yield f"{values(point)}: {_in_full(point)}"
-    if "batch_size" in sweep.axes:
+    if "batch_size" in sweep.axes or len({round(point.rows) for point in sweep.points if point.rows}) > 1:
         yield BATCHES_MATTER
     if "precision" in sweep.axes:
         yield PRECISION_MATTERS

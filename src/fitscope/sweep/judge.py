@@ -104,6 +104,7 @@ def _point(
         len(used),
         Rate(middle, middle * math.exp(-half), middle * math.exp(half)),
         times,
+        used[0].rows,
         median(1 / one.steps_per_second for one in used),
         max(one.memory_bytes for one in every),
         max((one.device_memory_bytes for one in every if one.device_memory_bytes), default=None),
