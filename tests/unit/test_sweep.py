@@ -441,6 +441,13 @@ def test_neither_the_first_second_nor_compiling_validating_and_the_ends_of_epoch
     assert found.rows == 32
 
 
+def test_steps_that_are_known_in_lumps_count_from_the_first(monkeypatch):
+    assert ended(recorded(0, run=training((0, 0, 0, 100, 20)))).measured.steps_per_second == pytest.approx(120 / 3.6)
+    assert ended(recorded(0, run=training((0, 0, 0, 0, 40)))).measured.steps_per_second == pytest.approx(40 / 3.6)
+    monkeypatch.setattr(ran, "SHORT", 1.1)
+    assert ended(recorded(0, run=training((2, 10, 10, 10, 1)))).measured.steps_per_second == pytest.approx(31 / 3.5)
+
+
 def test_a_disturbed_second_is_left_out_and_a_disturbed_run_is_known_as_such():
     found = ended(recorded(0, run=training((2, 10, 10, 4, 10), (0, 0, 0, 0.5, 0))))
     assert found.measured.steps_per_second == pytest.approx(30 / 2.5)

@@ -26,6 +26,8 @@ OUT_OF_MEMORY = re.compile(
     re.IGNORECASE,
 )
 ERROR_LINE = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)\b")
+SHORT = 0.3
+"""Seconds: what is left over at the end, being shorter, goes with the stretch before it."""
 MUCH = 0.5
 """Of the machine's memory: a run that was killed while it held more was killed for that, as far as one can know."""
 
@@ -146,10 +148,11 @@ class Stretch(NamedTuple):
 
 def measure(run: Run, region: Region, rows: float | None) -> Measured | None:
     """The rate of the steps once the training was under way: its first second with steps does not count."""
-    found = [each for each in _stretches(region) if each.seconds > 0]
-    later = found[1:] or found
-    if not later:
+    found = _stretches(region)
+    if not found:
         return None
+    # Steps that are known only in lumps make one stretch of all: then it counts, warm-up and all.
+    later = found[1:] if sum(each.seconds for each in found[1:]) > found[0].seconds else found
     calm = [each for each in later if _foreign(run.samples, [each]) < FOREIGN_CORES]
     # A few disturbed seconds are left out; if most are disturbed, the run is.
     used = calm if len(calm) * 2 > len(later) else later
@@ -178,9 +181,12 @@ def _stretches(region: Region) -> list[Stretch]:
         for phase, spent in interval.phases.items():
             if phase not in NOT_STEPS:
                 seconds += spent * share if phase == "callback" else spent
-        if interval.steps:
+        if interval.steps and seconds > 0:
             found.append(Stretch(interval.steps, seconds, began, interval.ended))
             seconds, began = 0.0, None
+    if len(found) > 1 and found[-1].seconds < SHORT:
+        before, last = found[-2:]
+        found[-2:] = [Stretch(before.steps + last.steps, before.seconds + last.seconds, before.began, last.ended)]
     return found
 
 
