@@ -13,7 +13,7 @@ from rich.console import Console
 
 from fitscope import experiment, words
 from fitscope.cli import group
-from fitscope.experiment import NO_MEMORY, Recorded
+from fitscope.experiment import NO_MEMORY, Attempt
 from fitscope.model import Called, FitscopeError, Knee, MachineSample, Measured, Rate, Tick
 from fitscope.observe import batches, overrides, point
 from fitscope.report.sweep import label, says, to_json, to_terminal
@@ -358,7 +358,7 @@ def test_what_is_no_measurement_is_not_kept_and_damage_is_nobodys_problem(keep):
 
 
 def recorded(code=0, output="", run=None):
-    return Recorded(run, code, output, 12.0)
+    return Attempt(run, code, output, 12.0)
 
 
 def ended(done, *, killed=False, **settings):
@@ -779,6 +779,6 @@ def test_a_run_that_leaves_no_memory_is_ended(tmp_path, monkeypatch):
     (tmp_path / "train.py").write_text("import time; time.sleep(60)")
     with experiment.Workspace(tmp_path) as workspace:
         version = experiment.Version("it", (sys.executable, "train.py"))
-        done = workspace.record(version, experiment.time.monotonic() + 30)
+        done = workspace.attempt(version, experiment.time.monotonic() + 30, {})
     assert done.code == NO_MEMORY
     assert done.seconds < 30

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from fitscope.account import account
 from fitscope.baseline import FOREIGN_CORES, ONCE
-from fitscope.experiment import NO_MEMORY, Recorded
+from fitscope.experiment import NO_MEMORY, Attempt
 from fitscope.model import MachineSample, Measured, Region, Run
 from fitscope.sweep.grid import VALUE, value_word
 
@@ -55,7 +55,7 @@ class Ran:
         return self.measured is not None and self.measured.foreign_cores < FOREIGN_CORES
 
 
-def read(done: Recorded, settings: Mapping[str, Any], *, killed_for_memory: bool, memory_bytes: int) -> Ran:
+def read(done: Attempt, settings: Mapping[str, Any], *, killed_for_memory: bool, memory_bytes: int) -> Ran:
     """What a run that has ended tells of its settings; `killed_for_memory`: the kernel did so meanwhile."""
     run = done.run
     files = next((tuple(fact["files"]) for fact in run.facts if fact["fact"] == "modules"), ()) if run else ()
@@ -79,7 +79,7 @@ def read(done: Recorded, settings: Mapping[str, Any], *, killed_for_memory: bool
     return Ran(FAILED, done.seconds, kept, None, facts, place, ran.whole, files) if kept else ran
 
 
-def _failure(done: Recorded, *, killed_for_memory: bool, memory_bytes: int) -> tuple[str, str] | None:
+def _failure(done: Attempt, *, killed_for_memory: bool, memory_bytes: int) -> tuple[str, str] | None:
     if done.code == NO_MEMORY:
         return NO_FIT, "it was ended before it took the last of the memory"
     if done.code is None:
@@ -99,7 +99,7 @@ def _failure(done: Recorded, *, killed_for_memory: bool, memory_bytes: int) -> t
     return FAILED, "no training was seen"
 
 
-def _error(done: Recorded) -> str:
+def _error(done: Attempt) -> str:
     """The line that names the exception, or the last one."""
     lines = [line.strip() for line in done.output.splitlines() if line.strip()]
     return next((line for line in reversed(lines) if ERROR_LINE.match(line)), lines[-1] if lines else "")

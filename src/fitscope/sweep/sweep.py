@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fitscope import machine, words
-from fitscope.experiment import Version, Workspace, script_version
+from fitscope.experiment import Workspace, script_version, unguarded
 from fitscope.model import FitscopeError, Sweep, SweepPoint
 from fitscope.observe import start
 from fitscope.sweep import judge
@@ -281,13 +281,13 @@ class _Bench:
         """One run."""
         if self._workspace is None:
             self._workspace = self._stack.enter_context(Workspace(self._folder))
-            if self._workspace.warning:
-                self._tell(self._workspace.warning)
+            if unguarded():
+                self._tell(unguarded())
         overrides = {**{name: value for name, value in settings.items() if name != VALUE}, **told}
         made = script_version("the script", self._script, filled(self._arguments, settings), {})
         environment = {start.OVERRIDES: json.dumps(overrides), start.STEADY: repr(ENOUGH)}
         kills = memory_kills()
-        done = self._workspace.record(Version(made.name, made.command, {}, environment), deadline, None)
+        done = self._workspace.attempt(made, deadline, environment)
         killed = memory_kills() > kills
         return read(done, settings, killed_for_memory=killed, memory_bytes=self._memory)
 
