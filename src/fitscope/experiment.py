@@ -45,6 +45,11 @@ ROUNDING = 1e-3
 TRAINED = 30.0
 """Seconds of training after which a trial of a long training is ended."""
 GRACE = 5.0
+NO_MEMORY = -1000
+"""In the place of an exit code: the run was ended because it left nothing of the memory."""
+LEAST_MEMORY = 0.03
+"""Of the machine's memory: an attempt that leaves less is ended, before others suffer."""
+KEPT_OUTPUT = 20_000
 
 
 Scores = dict[str, tuple[float, ...]]
@@ -58,6 +63,23 @@ class Version:
     command: tuple[str, ...]
     files: Mapping[str, bytes] = field(default_factory=dict)
     """Contents by path, relative to the folder."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """How one run of a version ended, and what was recorded of it."""
+
+    run: Run | None
+    code: int | None
+    """None if it was not done when its time was over; NO_MEMORY if it was ended before it took the last of it."""
+    output: str
+    """The end of what it printed."""
+    seconds: float
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was ended because enough was recorded."""
+        return self.run is not None and _was_stopped(self.run)
 
 
 @dataclass(frozen=True)
@@ -275,6 +297,23 @@ class Workspace:
             path.write_bytes(path.read_bytes().replace(here, there))
         return path
 
+    def attempt(self, version: Version, deadline: float, told: Mapping[str, str]) -> Attempt:
+        """Runs a version once, however it ends; `told` are variables of its environment."""
+        path = self._top / f"{self._number + 1}.run"
+        started, began = time.time(), time.monotonic()
+        meter, exits = _Samples(started, lambda line: append(path, line)), _Exit(path)
+
+        def look(pid: int) -> int | None:
+            return NO_MEMORY if machine.memory_left() < LEAST_MEMORY else exits.look(pid)
+
+        with self._copied(version) as place:
+            environment = recorded({**self._environment(place), **told}, path, started)
+            code, _ = self._start(version, place, environment, deadline, look, meter)
+            append(path, {"t": round(time.time() - started, 3), "ended": "completed", "exit_code": code})
+            output = (self._top / "output").read_bytes()[-KEPT_OUTPUT:].decode(errors="replace")
+            run = store.read(path) if path.is_file() else None
+            return Attempt(run, code, output, time.monotonic() - began)
+
     def alternate(
         self, version: Version, plan: Mapping[str, Any], deadline: float, look: Callable[[Path, _Samples], bool]
     ) -> tuple[Path, _Samples, str]:
@@ -342,7 +381,7 @@ class Workspace:
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=self._guard.enter if self._guard is not None else None,
+                preexec_fn=self._enter,
             )
             try:
                 code = _wait(child, look, samples, deadline)
@@ -350,6 +389,13 @@ class Workspace:
                 _end(child)
         lines = output.read_text(errors="replace").strip().splitlines()
         return code, lines[-1] if lines else ""
+
+    def _enter(self) -> None:
+        """In the child, before it becomes the script: if memory runs out it goes first; then it is confined."""
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
+            file.write("1000")
+        if self._guard is not None:
+            self._guard.enter()
 
     def _moved(self, entry: str, place: Path) -> str:
         """A folder of PYTHONPATH, in the copy if it is below the folder that was copied."""

@@ -140,6 +140,12 @@ def _cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
+def memory_left() -> float:
+    """The share of the machine's memory that is still to be had."""
+    memory = psutil.virtual_memory()
+    return float(memory.available / memory.total)
+
+
 def processor_seconds(pid: int) -> float:
     """What a process has worked so far, all its threads together; nothing if it is gone."""
     try:

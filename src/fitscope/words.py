@@ -71,6 +71,14 @@ def size(bytes_: float) -> str:
     return f"{_three_figures(bytes_)} TB"
 
 
+def rate(value: float) -> str:
+    """So many per second, with three figures: 12,300, 45.6, 0.82."""
+    if value >= 999.5:
+        unit = 10 ** (len(str(round(value))) - 3)
+        return f"{round(value / unit) * unit:,}"
+    return _three_figures(value)
+
+
 def speedup(value: Speedup) -> str:
     """How many times faster: 2.1 to 3.0 times faster, up to 1.2 times faster."""
     digits = 2 if value.high < 1.15 else 1

@@ -131,3 +131,11 @@ def test_a_module_that_is_not_there_is_missed_as_without_us(watch):
         importlib.import_module("no_such_module_anywhere")
     assert importlib.util.find_spec("no_such_module_anywhere") is None
     assert seen == []
+
+
+def test_two_may_watch_for_the_same_module(write, watch):
+    name = write("watched_by_two")
+    first, second = watch(name), watch(name)
+    module = importlib.import_module(name)
+    assert (first, second) == ([1], [1])
+    assert type(module.__loader__).__module__ == "_frozen_importlib_external"

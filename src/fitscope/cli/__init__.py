@@ -18,6 +18,7 @@ COMMANDS = {
     "lint": "Find causes that the source alone shows.",
     "explain": "Explain a cause: what it is, how it is seen, what to change.",
     "compare": "Say what got slower or faster, noise taken into account.",
+    "sweep": "Measure throughput, step time and memory over a setting.",
     "list": "List the recorded runs.",
     "materialize": "Run deterministic preprocessing once, to disk.",
     "trace": "Read a device trace made here or elsewhere.",

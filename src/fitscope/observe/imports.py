@@ -16,21 +16,26 @@ class Finder(importlib.abc.MetaPathFinder):
 
     def __init__(self, actions: dict[str, Callable[[], None]]) -> None:
         self.actions = actions
+        self._asking: set[str] = set()
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Finds the module as everybody else does, and puts a loader of ours around its loader."""
-        if fullname not in self.actions:
+        if fullname not in self.actions or fullname in self._asking:
             return None
-        for finder in sys.meta_path:
-            if finder is self or not hasattr(finder, "find_spec"):
-                continue
-            spec = finder.find_spec(fullname, path, target)
-            if spec is not None:
-                if spec.loader is not None and hasattr(spec.loader, "exec_module"):
-                    spec.loader = _Loader(spec.loader, lambda: self._act(fullname))  # type: ignore[assignment]
-                return spec
+        self._asking.add(fullname)  # another of our kind, which looks for the same, asks us back
+        try:
+            for finder in sys.meta_path:
+                if finder is self or not hasattr(finder, "find_spec"):
+                    continue
+                spec = finder.find_spec(fullname, path, target)
+                if spec is not None:
+                    if spec.loader is not None and hasattr(spec.loader, "exec_module"):
+                        spec.loader = _Loader(spec.loader, lambda: self._act(fullname))  # type: ignore[assignment]
+                    return spec
+        finally:
+            self._asking.discard(fullname)
         return None
 
     def watch(self) -> None:

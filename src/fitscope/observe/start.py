@@ -25,6 +25,10 @@ TRACE = "FITSCOPE_TRACE"
 """Environment: a device trace is asked for."""
 SEED = "FITSCOPE_SEED"
 """Environment of an experiment: random numbers begin here in every run, and the weights are noted at the end."""
+OVERRIDES = "FITSCOPE_OVERRIDES"
+"""Environment of an experiment: settings that take the place of the script's own, as JSON (see overrides.py)."""
+STEADY = "FITSCOPE_STEADY"
+"""Environment of a sweep: seconds of training, after the first step and without compiling, that are enough."""
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _PACKAGES = ("keras", "tensorflow", "jax", "jaxlib", "torch", "numpy", "tf_keras", "grain")
@@ -47,6 +51,14 @@ class Process:
         """Watches for trainings; the file is made when the first one begins."""
         if SEED in os.environ:
             trial.begin(int(os.environ[SEED]))
+        if OVERRIDES in os.environ:
+            from fitscope.observe import overrides
+
+            overrides.begin(os.environ[OVERRIDES])
+        if STEADY in os.environ:
+            from fitscope.observe import point
+
+            point.begin(float(os.environ[STEADY]))
         recorder.on_first_region.append(self._open)
         recorder.ticks.append(self._tick)
         if os.environ.get(TRACE):
@@ -80,6 +92,10 @@ class Process:
             return
         if SEED in os.environ:
             trial.note_weights()
+        if STEADY in os.environ:
+            from fitscope.observe import point
+
+            point.note()
         recorder.flush()
         end: dict[str, Any] = {"t": self.sink.age(), "exiting": True, "pid": self.pid, "ended": self.ended}
         if self.exit_code is not None:
