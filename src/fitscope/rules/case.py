@@ -211,7 +211,12 @@ class Input:
 
     def busy(self, stage: Stage | None) -> float:
         """Seconds that a stage was at work, all its threads together."""
-        return (stage.seconds_per_batch or 0.0) * self.batches if stage is not None else 0.0
+        return (stage.seconds_per_batch or 0.0) * self.batches * self.at_work(stage) if stage is not None else 0.0
+
+    def at_work(self, stage: Stage) -> float:
+        """The part of the batches for which a stage was there: before a cache it is gone once that is full."""
+        caches = [each.batches for each in self.region.stages if "Cache" in each.name and each.batches]
+        return min(1.0, stage.batches / max(caches)) if caches and stage.batches else 1.0
 
     @property
     def computes(self) -> bool:
