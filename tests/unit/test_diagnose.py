@@ -250,17 +250,22 @@ def test_a_cache_that_a_take_keeps_from_its_end_is_misplaced():
 
 
 def test_a_stage_that_a_full_cache_replaces_is_not_the_slowest():
+    kinds = ("tensorslice", "map", "cache", "map", "batch")
+    written = [{"kind": kind, "where": Where("train.py", line)} for line, kind in enumerate(kinds, start=10)]
     for full, slowest in ((False, "ParallelMap"), (True, "Map")):
         stages = [
-            Stage("ParallelMap", None, 0.1, 1, 8.0, batches=10 if full else 400),
-            Stage("Map", None, 0.05, 1, 8.0, batches=400),
-            Stage("MemoryCache", None, 0.0, 1, 8.0, batches=400),
+            Stage("ParallelMap", Where("train.py", 11), 0.1, 1, 8.0, batches=10 if full else 400),
+            Stage("Map", Where("train.py", 13), 0.05, 1, 8.0, batches=400),
+            Stage("MemoryCache", None, 1e-6, 1, 8.0, batches=4000),  # that of the validation is among them
         ]
         tree = Tree()
         root = tree.region("fit", TRAIN)
         tree.add(root, "data", "tf.data", 20)
-        run = tree.run(called={root: Called(1, 400, 40)}, stages={root: tuple(stages)})
-        assert Case(run, account(run)).inputs[0].slowest.name == slowest
+        facts = ({"fact": "pipeline", "root": root, "stages": written[::-1]},)
+        run = tree.run(called={root: Called(1, 400, 40)}, stages={root: tuple(stages)}, facts=facts)
+        data = Case(run, account(run)).inputs[0]
+        assert data.at_work(stages[1]) == 1
+        assert data.slowest.name == slowest
 
 
 def windows(each):

@@ -215,8 +215,19 @@ class Input:
 
     def at_work(self, stage: Stage) -> float:
         """The part of the batches for which a stage was there: before a cache it is gone once that is full."""
-        caches = [each.batches for each in self.region.stages if "Cache" in each.name and each.batches]
-        return min(1.0, stage.batches / max(caches)) if caches and stage.batches else 1.0
+        kinds = [each["kind"] for each in self.pipeline]
+        written = self.written(stage)
+        if not stage.batches or written not in self.pipeline or "cache" not in kinds:
+            return 1.0
+        cache = len(kinds) - 1 - kinds[::-1].index("cache")
+        if self.pipeline.index(written) > cache:
+            return 1.0
+        # At the end of the data a cache is gone as early as what is before it; that of a validation counts with it.
+        behind = [each.get("where") for each in self.pipeline[cache + 1 :]]
+        caches = [each.batches for each in self.native if "Cache" in each.name and each.batches]
+        others = [each.batches for each in self.native if each.batches and each.where and each.where in behind]
+        seen = min((max(each) for each in (caches, others) if each), default=0)
+        return min(1.0, stage.batches / seen) if seen else 1.0
 
     @property
     def computes(self) -> bool:
