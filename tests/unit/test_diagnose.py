@@ -217,6 +217,22 @@ def test_what_eight_read_at_once_is_not_called_slow_storage():
     assert "slow-storage" not in found[8]
 
 
+def test_a_loader_that_waits_on_a_line_that_reads_waits_for_its_storage(tmp_path):
+    found = {}
+    for line in ('rows = open(name, "rb").read()', "rows = queue.get()"):
+        (tmp_path / "load.py").write_text(line + "\n")
+        tree = Tree()
+        root = tree.region("fit", TRAIN)
+        tree.add(root, "data", "PyDataset", 9, count=100)
+        tree.add(root, "step", "step", 1, count=100)
+        stages = {root: (loader(0.02, parallelism=2, seconds=0.3),)}
+        looks = (Sampled(-root, Where("load.py", 1), "read", 50),)
+        called = {root: Called(1, 100, 2, (0.1,) * 100)}
+        run = tree.run(called=called, stages=stages, sampled=looks, backend="jax", cwd=str(tmp_path), started=9e12)
+        found[line] = names(diagnose(run, account(run)))
+    assert list(found.values()) == [["slow-storage"], ["input-bound"]]
+
+
 def test_a_loader_that_wants_a_processor_and_has_none_is_not_said_to_wait():
     beside = MachineSample(1.0, (1.0, 1.0), 0.4, 10**9, 0.0, 0, 0)
     parts = {("data", "PyDataset"): 9, ("step", "step"): 1}

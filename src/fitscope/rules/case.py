@@ -275,11 +275,15 @@ class Input:
         with_function = [each for each in found if "python" in each]
         return next(iter(with_function or found), {})
 
+    @property
+    def looked_at(self) -> tuple[Line, ...]:
+        """The lines of the loading code: on the training's own thread, or on others where it is not there."""
+        return self.region.threads if self.region.threads and not self.lines else self.lines
+
     def doing(self, what: str) -> float:
         """The share of looks at the loading code that found it doing something."""
-        lines = self.region.threads if self.region.threads and not self.lines else self.lines
-        total = sum(line.samples for line in lines)
-        return sum(line.samples for line in lines if line.doing == what) / total if total else 0.0
+        total = sum(line.samples for line in self.looked_at)
+        return sum(line.samples for line in self.looked_at if line.doing == what) / total if total else 0.0
 
     @property
     def hot_line(self) -> Line | None:

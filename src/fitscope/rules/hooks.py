@@ -9,7 +9,10 @@ from fitscope.rules.case import Case, cold, counted, parts_of, share, shorter_en
 
 BATCH_HOOK = re.compile(r"\.on_(train_|test_|predict_)?batch_(begin|end)$")
 HOOK = re.compile(r"\.on_\w+$")
-WRITES = re.compile(r"\b(print|write|writerow|writelines|savetxt|save|savez|dump|dumps|info|add_scalar|scalar)\s*\(")
+WRITES = re.compile(
+    r"\b(print|write|writerow|writelines|savetxt|save|savez|dump|dumps|info|add_scalar|scalar|add_histogram|flush|fsync"
+    r"|to_csv|to_json|to_parquet|to_pickle|tofile|log_metrics?|debug|warning|imwrite|savefig)\s*\("
+)
 NETWORK = re.compile(r"\b(requests|urllib|http|httpx|socket|aiohttp|boto3)\b|urlopen")
 SOCKET = re.compile(r"\.(connect|recv|recv_into|recv_json|recv_multipart|recvfrom|send|send_json|sendall|sendto)\(")
 NETWORK_IMPORT = re.compile(r"^\s*(import|from)\s[^#]*\b(socket|ssl|zmq|websocket|websockets|pika|paho|redis)\b")

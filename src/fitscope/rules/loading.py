@@ -22,6 +22,10 @@ MANY_READERS = 8
 READS = re.compile(
     r"\b(np|numpy)\.(load|fromfile|memmap|loadtxt|genfromtxt)\b|h5py|\bimread\b|Image\.open|read_(bytes|csv)"
 )
+PLAIN_READS = re.compile(
+    r"\bopen\s*\(|\.(read|readinto|readlines?|read_bytes|read_text|recv|recv_into|recvfrom)\s*\("
+)
+"""Reading that Python's own C code does: a look finds the line that asks for it, and no library."""
 ENDS = ("closing the input pipeline", "end of the epoch")
 CHEAPER_THAN_KEEPING = 39
 """The rank of tiny calls: to keep their results (`repeated-preprocessing`) would still hand on each of them."""
@@ -411,7 +415,7 @@ class SlowStorage(InputRule):
         """Reading that does not compute."""
         function, slowest = data.function, data.slowest
         if function is not None and (not data.computes or _reads_files(case, data)):
-            read = data.doing("network") + data.doing("files")
+            read = data.doing("network") + data.doing("files") + _reads_plainly(case, data)
             at_once = max(int(map_of(data).get("parallel") or 1), function.parallelism, data.workers)
             if read < 0.5 or at_once >= MANY_READERS:
                 return None
@@ -438,6 +442,13 @@ class SlowStorage(InputRule):
             claims=data.claims,
             shares=data.shares,
         )
+
+
+def _reads_plainly(case: Case, data: Input) -> float:
+    """The share of looks that found the loading code on a line that reads by itself, without a library."""
+    lines = data.looked_at
+    reading = [line for line in lines if not line.doing and PLAIN_READS.search(case.line(line.where))]
+    return sum(line.samples for line in reading) / max(1, sum(line.samples for line in lines))
 
 
 def _reads_files(case: Case, data: Input) -> bool:
