@@ -159,7 +159,7 @@ def _hear_compiler(seams: Seams) -> None:
     def heard_outside(ledger: Ledger, stage: str, began: int, now: int, function: str) -> None:
         """Nothing that is held trains: a function that updates weights is the step of a loop by hand."""
         if stage == "tracing" and ledger.traces_update:  # the outermost function is the last to be through
-            outside[ledger.ident] = (min(began, outside.get(ledger.ident, (began, ""))[0]), function)
+            outside[ledger.ident] = (began, function)
         elif stage == "XLA" and ledger.ident in outside and outside[ledger.ident][1] in function:
             began, _ = outside.pop(ledger.ident)
             ledger.traces_update = False
