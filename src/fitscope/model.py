@@ -76,6 +76,8 @@ class Stage:
     buffered: float | None = None
     working: float | None = None
     """Of a Python function: the share of its time in which it held a processor."""
+    batches: int | None = None
+    """Of a stage of tf.data: the batches during which it was there; before a cache it is gone once that is full."""
 
 
 @dataclass(frozen=True)

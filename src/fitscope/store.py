@@ -333,8 +333,8 @@ class _Reader:
     def _stages(self) -> dict[int, tuple[Stage, ...]]:
         stages: dict[int, list[Stage]] = {}
         for (root, name, file, line), row in self._table("stage"):
-            busy, elements, batches, parallelism, buffered, reads, worked = [*row, 0][:7]
-            batches = batches or self.rows.get("region", {}).get(root, [0, 0, 0])[1]
+            busy, elements, seen, parallelism, buffered, reads, worked = [*row, 0][:7]
+            batches = seen or self.rows.get("region", {}).get(root, [0, 0, 0])[1]
             stages.setdefault(root, []).append(
                 Stage(
                     name=name,
@@ -344,6 +344,7 @@ class _Reader:
                     elements_per_batch=elements / batches if batches else None,
                     buffered=buffered / reads if reads else None,
                     working=worked / busy if worked and busy else None,
+                    batches=seen if seen and not worked else None,
                 )
             )
         return {

@@ -3,6 +3,8 @@ from types import SimpleNamespace
 import pytest
 
 from fitscope.observe import compiles
+from fitscope.observe.calls import Call
+from fitscope.observe.recorder import Region
 
 
 class Shaped:
@@ -48,6 +50,19 @@ def test_another_model_is_the_cause_where_the_shape_is_the_same(causes):
 
 def test_where_shape_and_model_are_the_same_it_was_another_argument(causes):
     assert causes((1, (8,), ONE), (1, (8,), ONE))[1, "another argument"] == (1, 10**9)
+
+
+def test_what_is_compiled_until_a_first_step_is_done_builds_the_model(recording, monkeypatch):
+    monkeypatch.setattr(compiles, "recorder", recording)
+    monkeypatch.setattr(compiles, "_last", {})
+    outside = SimpleNamespace(call=None, node=0)
+    call = Call("fit", SimpleNamespace(root=1), outside, Region(), SimpleNamespace())
+    for _layer in range(4):
+        compiles.note(call, "jit(_uniform)", 10**9)
+    assert {key[2] for key in recording.compiles.keys} == {"first"}
+    call.region.step(5)
+    compiles.note(call, "jit(_uniform)", 10**9)
+    assert [key[2] for key in recording.compiles.keys] == ["first", "another argument"]
 
 
 def test_two_functions_of_a_place_are_not_compared(causes):

@@ -6,6 +6,7 @@ from made import FOLDER, Tree
 from fitscope.account import account
 from fitscope.diagnose import diagnose
 from fitscope.model import Called, MachineSample, Sampled, Stage, Where
+from fitscope.rules.case import Case
 
 TRAIN = Where("train.py", 40)
 
@@ -216,9 +217,128 @@ def test_what_eight_read_at_once_is_not_called_slow_storage():
     assert "slow-storage" not in found[8]
 
 
+def test_a_loader_that_waits_on_a_line_that_reads_waits_for_its_storage(tmp_path):
+    found = {}
+    for line in ('rows = open(name, "rb").read()', "rows = queue.get()"):
+        (tmp_path / "load.py").write_text(line + "\n")
+        tree = Tree()
+        root = tree.region("fit", TRAIN)
+        tree.add(root, "data", "PyDataset", 9, count=100)
+        tree.add(root, "step", "step", 1, count=100)
+        stages = {root: (loader(0.02, parallelism=2, seconds=0.3),)}
+        looks = (Sampled(-root, Where("load.py", 1), "read", 50),)
+        called = {root: Called(1, 100, 2, (0.1,) * 100)}
+        run = tree.run(called=called, stages=stages, sampled=looks, backend="jax", cwd=str(tmp_path), started=9e12)
+        found[line] = names(diagnose(run, account(run)))
+    assert list(found.values()) == [["slow-storage"], ["input-bound"]]
+
+
 def test_a_loader_that_wants_a_processor_and_has_none_is_not_said_to_wait():
     beside = MachineSample(1.0, (1.0, 1.0), 0.4, 10**9, 0.0, 0, 0)
     parts = {("data", "PyDataset"): 9, ("step", "step"): 1}
     assert names(training(parts, stages=[loader(0.3)])) == ["single-worker-loader"]
     assert names(training(parts, stages=[loader(0.3)], samples=(beside,) * 5)) == ["python-in-pipeline"]
     assert names(training(parts, stages=[loader(0.02)], samples=(beside,) * 5)) == ["single-worker-loader"]
+
+
+def cached(behind, passes=4, *, loads_anew):
+    """A training whose maps lie before a cache, and are at work in every pass or in the first one."""
+    stages = ["tensorslice", "map", "cache", *behind, "batch"]
+    written = [{"kind": kind, "where": Where("train.py", line)} for line, kind in enumerate(stages, start=10)]
+    written[1] |= {"python": False, "random": False}
+    seen = 400 if loads_anew else 400 // passes
+    measured = [
+        Stage("ParallelMap", Where("train.py", 11), 0.1, 2, 8.0, batches=seen),
+        Stage("MemoryCache", None, 0.0001, 1, 8.0, batches=400),
+        Stage("Batch", written[-1]["where"], 0.001, 1, 1.0, batches=400),
+    ]
+    fact = {"fact": "pipeline", "stages": written[::-1]}
+    parts = {("data", "tf.data"): 25, ("step", "step"): 15}
+    return training(parts, steps=400, epochs=passes, stages=measured, facts=[fact])
+
+
+def test_a_cache_that_a_take_keeps_from_its_end_is_misplaced():
+    report = cached(["take"], loads_anew=True)
+    assert names(report) == ["misplaced-cache"]
+    assert report.findings[0].where == Where("train.py", 12)
+    assert "misplaced-cache" not in names(cached(["take"], loads_anew=False))
+    assert "misplaced-cache" not in names(cached([], loads_anew=True))
+
+
+def test_a_stage_that_a_full_cache_replaces_is_not_the_slowest():
+    kinds = ("tensorslice", "map", "cache", "map", "batch")
+    written = [{"kind": kind, "where": Where("train.py", line)} for line, kind in enumerate(kinds, start=10)]
+    for full, slowest in ((False, "ParallelMap"), (True, "Map")):
+        stages = [
+            Stage("ParallelMap", Where("train.py", 11), 0.1, 1, 8.0, batches=10 if full else 400),
+            Stage("Map", Where("train.py", 13), 0.05, 1, 8.0, batches=400),
+            Stage("MemoryCache", None, 1e-6, 1, 8.0, batches=4000),  # that of the validation is among them
+        ]
+        tree = Tree()
+        root = tree.region("fit", TRAIN)
+        tree.add(root, "data", "tf.data", 20)
+        facts = ({"fact": "pipeline", "root": root, "stages": written[::-1]},)
+        run = tree.run(called={root: Called(1, 400, 40)}, stages={root: tuple(stages)}, facts=facts)
+        data = Case(run, account(run)).inputs[0]
+        assert data.at_work(stages[1]) == 1
+        assert data.slowest.name == slowest
+
+
+def windows(each):
+    """A training on windows that a map makes one by one; tf.data has made one stage of it and of the batching."""
+    kinds = ["tensorslice", "window", "flatmap", "map", "batch"]
+    written = [{"kind": kind, "where": Where("train.py", line)} for line, kind in enumerate(kinds, start=10)]
+    written[3] |= {"python": False, "random": False}
+    stages = [
+        Stage("MapAndBatch", Where("train.py", 13), 64 * each, 1, 1.0),
+        Stage("FlatMap", Where("train.py", 12), 64 * each / 2, 1, 64.0),
+    ]
+    fact = {"fact": "pipeline", "stages": written[::-1]}
+    return training({("data", "tf.data"): 1, ("step", "step"): 1}, steps=500, stages=stages, facts=[fact])
+
+
+def test_a_map_that_was_joined_with_the_batch_still_works_example_by_example():
+    report = windows(30e-6)
+    assert names(report)[0] == "per-example-work"
+    assert "64 times for each batch" in report.findings[0].says
+    assert "per-example-work" not in names(windows(300e-6))
+
+
+def sampled(tmp_path, source, phase, name, call="fit", backend="torch"):
+    """A training that was found on the last line of a script."""
+    script = tmp_path / "train.py"
+    script.write_text(source)
+    lines = len(source.splitlines())
+    tree = Tree()
+    root = tree.region(call, Where("train.py", 1))
+    part = tree.add(root, phase, name, 8, count=100)
+    tree.add(root, "step", "step", 2)
+    facts = ({"fact": "loop-trains", "root": root},)
+    looks = (Sampled(part, Where("train.py", lines), "send", 50),)
+    called = {root: Called(1, 100, 1)}
+    run = tree.run(called=called, sampled=looks, facts=facts, cwd=str(tmp_path), started=9e12, backend=backend)
+    return names(diagnose(run, account(run)))
+
+
+def test_a_hook_that_waits_for_a_socket_is_in_the_network(tmp_path):
+    hook = ("callback", "Sends.on_train_batch_end")
+    assert sampled(tmp_path, "import socket\nanswer = link.recv(16)\n", *hook) == ["network-in-callback"]
+    assert sampled(tmp_path, "import multiprocessing\nanswer = link.recv()\n", *hook) == ["blocking-callback"]
+
+
+def test_numpy_in_a_function_that_the_step_calls_is_python_in_the_model(tmp_path):
+    source = "import numpy as np\ndef smooth(x):\n    return np.median(x, axis=-1)\n"
+    assert sampled(tmp_path, source, "step", "the model") == ["python-in-model"]
+    assert sampled(tmp_path, source.replace("np.median", "torch.median"), "step", "the model") == []
+    # In a loop by hand the same line may prepare a batch.
+    assert sampled(tmp_path, source, "step", "the model", call="loop") == []
+
+
+def test_single_rows_for_train_on_batch_are_an_overhead_of_steps():
+    settings = {"fact": "settings", "multiplications": 200, "batch_size": 1, "steps_per_execution": 1}
+    parts = {("step", "step"): 4, ("data", "your code between calls"): 0.2}
+    report = training(parts, steps=4000, epochs=0, calls=4000, call="train_on_batch", facts=[settings])
+    assert names(report) == ["step-overhead"]
+    assert "train_on_batch" in report.findings[0].remedy
+    larger = training(parts, steps=4000, epochs=0, call="train_on_batch", facts=[settings | {"batch_size": 512}])
+    assert names(larger) == []

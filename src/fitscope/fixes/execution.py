@@ -308,6 +308,9 @@ class SeveralSteps(Kind):
         """steps_per_execution."""
         if place.project.backend == "torch":
             raise Unsure("Keras runs one step at a time on PyTorch")
+        where = place.finding.where
+        if any(call.lineno == getattr(where, "line", 0) for call in place.text.script.model_calls("train_on_batch")):
+            raise Unsure("train_on_batch takes one step per call, whatever compile is told")
         compiled = [(text, call) for text in place.project.texts() for call in text.script.model_calls("compile")]
         trained = {_receiver(fit) for _, fit in place.fit_calls()}
         same = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fitscope.observe.calls import Call
 from fitscope.observe.ledger import Place
 from fitscope.observe.recorder import recorder
 
@@ -26,8 +27,9 @@ def note(owner: Any, function: str, nanoseconds: int, where: Place | None = None
     signature, model = shapes(getattr(owner, "batch", None)), id(getattr(owner, "model", None))
     before = _last.get((owner.root, function))
     _last[owner.root, function] = (signature, model)
-    if before is None:
-        cause, detail = "first", ""
+    region = owner.region if isinstance(owner, Call) else None
+    if before is None or (region is not None and not region.steps):
+        cause, detail = "first", ""  # until a first step is done the model is built, its layers one after another
     elif before[0] != signature:
         cause, detail = "changed shape", f"{_plain(before[0])} -> {_plain(signature)}"
     elif before[1] != model:

@@ -2,16 +2,17 @@
 
 Such a loop has no call around it and no iterator. It is seen at the optimizer: from one eager update of the weights
 to the next of the same line is a step. A compiled step calls no Python, so that loop is seen only while it is traced:
-one that is traced again and again on TensorFlow is, from trace to trace.
+one that is traced again and again on TensorFlow or JAX is, from trace to trace.
 """
 
 from __future__ import annotations
 
 import sys
+from types import CodeType
 from typing import Any, NamedTuple
 
 from fitscope.observe.calls import Stations
-from fitscope.observe.compiles import count
+from fitscope.observe.compiles import count, shapes
 from fitscope.observe.ledger import Ledger, Place, clock
 from fitscope.observe.loops import BODY, is_traced
 from fitscope.observe.recorder import recorder
@@ -29,6 +30,10 @@ _places: dict[tuple[str, int], Place] = {}
 _traces: dict[Place, list[Trace]] = {}
 """Traces that are not charged to anybody yet."""
 _retraced: set[Place] = set()
+_given: dict[int, Any] = {}
+"""The shapes of what each thread's function that updates weights was given when it was last traced."""
+_compiled: dict[tuple[Place | None, str], Any] = {}
+"""Those shapes at the last compilation of each function."""
 
 
 def hold(seams: Seams) -> None:
@@ -44,6 +49,9 @@ def hold(seams: Seams) -> None:
         given = [each for each in gradients if each is not None]
         if given and is_traced(given[0]):
             ledger.traces_update = True
+            frame = user_frame(sys._getframe(2))
+            if frame is not None:
+                _given[ledger.ident] = shapes([frame.f_locals.get(name) for name in _arguments(frame.f_code)])
             return None
         return user_frame(sys._getframe(2)) if given else None
 
@@ -54,6 +62,10 @@ def hold(seams: Seams) -> None:
             _step(ledger, _places.setdefault((file, function), Place(file, frame.f_lineno)))
 
     seams.hold(BaseOptimizer, "apply", updating, updated, anyone=True)
+
+
+def _arguments(code: CodeType) -> tuple[str, ...]:
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 class Trace(NamedTuple):
@@ -85,6 +97,20 @@ def traced(ledger: Ledger, where: Place | None, trace: Trace) -> None:
         count(stations.root, each.function, each.cause, each.detail, each.took, where)
         ledger.counts[stations.trace] += 1
     traces.clear()
+
+
+def compiled(ledger: Ledger, where: Place | None, took: int, function: str) -> None:
+    """A function that updates weights was compiled, outside of all that is held: its shapes tell why."""
+    given = _given.pop(ledger.ident, None)
+    before = _compiled.get((where, function), _compiled)
+    _compiled[where, function] = given
+    if before is _compiled:
+        cause, detail = "first", ""
+    elif before != given:
+        cause, detail = "changed shape", ""
+    else:
+        cause, detail = "new function", "it was made anew, or given another Python value"
+    traced(ledger, where, Trace(took, function, cause, detail))
 
 
 def _step(ledger: Ledger, where: Place, *, eager: bool = True) -> bool:

@@ -211,7 +211,23 @@ class Input:
 
     def busy(self, stage: Stage | None) -> float:
         """Seconds that a stage was at work, all its threads together."""
-        return (stage.seconds_per_batch or 0.0) * self.batches if stage is not None else 0.0
+        return (stage.seconds_per_batch or 0.0) * self.batches * self.at_work(stage) if stage is not None else 0.0
+
+    def at_work(self, stage: Stage) -> float:
+        """The part of the batches for which a stage was there: before a cache it is gone once that is full."""
+        kinds = [each["kind"] for each in self.pipeline]
+        written = self.written(stage)
+        if not stage.batches or written not in self.pipeline or "cache" not in kinds:
+            return 1.0
+        cache = len(kinds) - 1 - kinds[::-1].index("cache")
+        if self.pipeline.index(written) > cache:
+            return 1.0
+        # At the end of the data a cache is gone as early as what is before it; that of a validation counts with it.
+        behind = [each.get("where") for each in self.pipeline[cache + 1 :]]
+        caches = [each.batches for each in self.native if "Cache" in each.name and each.batches]
+        others = [each.batches for each in self.native if each.batches and each.where and each.where in behind]
+        seen = min((max(each) for each in (caches, others) if each), default=0)
+        return min(1.0, stage.batches / seen) if seen else 1.0
 
     @property
     def computes(self) -> bool:
@@ -259,11 +275,15 @@ class Input:
         with_function = [each for each in found if "python" in each]
         return next(iter(with_function or found), {})
 
+    @property
+    def looked_at(self) -> tuple[Line, ...]:
+        """The lines of the loading code: on the training's own thread, or on others where it is not there."""
+        return self.region.threads if self.region.threads and not self.lines else self.lines
+
     def doing(self, what: str) -> float:
         """The share of looks at the loading code that found it doing something."""
-        lines = self.region.threads if self.region.threads and not self.lines else self.lines
-        total = sum(line.samples for line in lines)
-        return sum(line.samples for line in lines if line.doing == what) / total if total else 0.0
+        total = sum(line.samples for line in self.looked_at)
+        return sum(line.samples for line in self.looked_at if line.doing == what) / total if total else 0.0
 
     @property
     def hot_line(self) -> Line | None:

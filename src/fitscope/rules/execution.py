@@ -235,8 +235,8 @@ class StepOverhead(ExecutionRule):
     Every step has a fixed price: Keras' loop, the dispatch, the logs. With a tiny model or a tiny batch that
     price is nearly all of it.
 
-    fitscope says so when steps take less than 3 ms, and the multiplications of the model would take less than a
-    tenth of that at 2 GFLOP/s, a rate that any processor reaches.
+    fitscope says so when the steps of `fit` or `train_on_batch` take less than 3 ms, and the multiplications of the
+    model would take less than a tenth of that at 2 GFLOP/s, a rate that any processor reaches.
 
     Change: `compile(steps_per_execution=32)` runs that many steps per call (not on PyTorch), or a larger batch,
     which changes the optimization, too.
@@ -251,7 +251,7 @@ class StepOverhead(ExecutionRule):
 
     def diagnose(self, case: Case) -> Iterable[Cause]:
         """Compares what a step takes with what it has to compute."""
-        for region in case.regions("fit"):
+        for region in case.regions("fit", "train_on_batch"):
             settings = case.settings(region)
             work, batch = settings.get("multiplications"), settings.get("batch_size")
             step = seconds_of(region, "step")
@@ -265,6 +265,15 @@ class StepOverhead(ExecutionRule):
             if not case.matters(around, 0.4) or settings.get("device", "cpu") != "cpu":
                 continue
             torch = case.run.backend == "torch"
+            if torch:
+                remedy = "A larger batch has fewer steps to start (it changes the optimization, too)."
+            elif region.call == "fit":
+                remedy = "compile(…, steps_per_execution=32) starts 32 steps at once; or take a larger batch."
+            else:
+                remedy = (
+                    "Give train_on_batch more rows at once (it changes the optimization, too), or let one fit go "
+                    "through them with compile(…, steps_per_execution=32)."
+                )
             yield Cause(
                 says="Starting the step takes longer than computing it: the model and the batch are tiny.",
                 where=region.where,
@@ -274,11 +283,7 @@ class StepOverhead(ExecutionRule):
                     counted("steps", region.steps),
                 ),
                 saves=(0.3 * around, 0.8 * around) if not torch else (0.1 * around, 0.7 * around),
-                remedy=(
-                    "A larger batch has fewer steps to start (it changes the optimization, too)."
-                    if torch
-                    else "compile(…, steps_per_execution=32) starts 32 steps at once; or take a larger batch."
-                ),
+                remedy=remedy,
                 claims=frozenset({f"{id(region)}:step"}),
                 removal=None if torch else changed(region, steps_per_execution=32),
             )

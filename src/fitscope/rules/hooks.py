@@ -9,8 +9,14 @@ from fitscope.rules.case import Case, cold, counted, parts_of, share, shorter_en
 
 BATCH_HOOK = re.compile(r"\.on_(train_|test_|predict_)?batch_(begin|end)$")
 HOOK = re.compile(r"\.on_\w+$")
-WRITES = re.compile(r"\b(print|write|writerow|writelines|savetxt|save|savez|dump|dumps|info|add_scalar|scalar)\s*\(")
+WRITES = re.compile(
+    r"\b(print|write|writerow|writelines|savetxt|save|savez|dump|dumps|info|add_scalar|scalar|add_histogram|flush|fsync"
+    r"|to_csv|to_json|to_parquet|to_pickle|tofile|log_metrics?|debug|warning|imwrite|savefig)\s*\("
+)
 NETWORK = re.compile(r"\b(requests|urllib|http|httpx|socket|aiohttp|boto3)\b|urlopen")
+SOCKET = re.compile(r"\.(connect|recv|recv_into|recv_json|recv_multipart|recvfrom|send|send_json|sendall|sendto)\(")
+NETWORK_IMPORT = re.compile(r"^\s*(import|from)\s[^#]*\b(socket|ssl|zmq|websocket|websockets|pika|paho|redis)\b")
+"""A socket's methods are written in C: a look finds the line that calls them, and no library."""
 PREDICTS = ("predict", "evaluate", "predict_on_batch", "test_on_batch")
 
 
@@ -48,7 +54,15 @@ def predicting(part: Part) -> float:
 def uses_network(case: Case, part: Part) -> bool:
     """Whether a hook spends its time in network code."""
     lines = [line for line in part.lines if line.share >= 0.3]
-    return any(line.doing == "network" or NETWORK.search(case.line(line.where)) for line in lines)
+    if any(line.doing == "network" or NETWORK.search(case.line(line.where)) for line in lines):
+        return True
+    return any(SOCKET.search(case.line(line.where)) and _knows_network(case, line) for line in lines)
+
+
+def _knows_network(case: Case, line: Line) -> bool:
+    """Whether the file of a line imports a library for sockets."""
+    script = case.script_of(line.where.file)
+    return script is not None and any(NETWORK_IMPORT.search(text) for text in script.lines)
 
 
 def writes(case: Case, part: Part) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from fitscope import words
-from fitscope.model import Evidence
+from fitscope.model import Evidence, Stage
 from fitscope.rules.case import PYTHON_SOURCES, Case, Input, counted, parts_of, seconds_of, share, took
 from fitscope.rules.input import BATCHES, UNLIKE_ROWS, InputRule, line_of, map_of
 from fitscope.rules.rule import Cause, Hit, example
@@ -22,7 +22,13 @@ MANY_READERS = 8
 READS = re.compile(
     r"\b(np|numpy)\.(load|fromfile|memmap|loadtxt|genfromtxt)\b|h5py|\bimread\b|Image\.open|read_(bytes|csv)"
 )
+PLAIN_READS = re.compile(
+    r"\bopen\s*\(|\.(read|readinto|readlines?|read_bytes|read_text|recv|recv_into|recvfrom)\s*\("
+)
+"""Reading that Python's own C code does: a look finds the line that asks for it, and no library."""
 ENDS = ("closing the input pipeline", "end of the epoch")
+CHEAPER_THAN_KEEPING = 39
+"""The rank of tiny calls: to keep their results (`repeated-preprocessing`) would still hand on each of them."""
 READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "Interleave", "ParallelInterleave")
 
 
@@ -189,7 +195,8 @@ class PerExampleWork(InputRule):
             where, calls, name, rank = line.where, 0.0, line.function, PythonInPipeline.rank + 1
         elif function is None and slowest is not None and _cheap_per_element(data):
             where = line_of(data.written(slowest)) or slowest.where
-            calls, name = slowest.elements_per_batch or 0.0, slowest.name
+            calls, name = _calls_per_batch(data, slowest), slowest.name
+            rank = CHEAPER_THAN_KEEPING
         else:
             return None
         often = f" {calls:,.0f} times for each batch" if calls else " example by example"
@@ -224,11 +231,23 @@ class PerExampleWork(InputRule):
 def _cheap_per_element(data: Input) -> bool:
     """Whether most of a pipeline's work is many tiny calls before the examples are batched."""
     kinds = ("Map", "ParallelMap", "Filter", "FlatMap", "Window", "Scan", "MapAndBatch", "Interleave")
-    tiny = [s for s in data.native if (s.elements_per_batch or 0) >= 8 and s.name in kinds]
-    each = [(s.seconds_per_batch or 0.0) / (s.elements_per_batch or 1.0) for s in tiny]
+    tiny = [s for s in data.native if s.name in kinds and _calls_per_batch(data, s) >= 8]
+    each = [(s.seconds_per_batch or 0.0) / _calls_per_batch(data, s) for s in tiny]
     work = sum(data.busy(stage) for stage in tiny)
     total = sum(data.busy(stage) for stage in data.native)
     return bool(tiny) and work >= 0.6 * total and max(each) < 100e-6
+
+
+def _calls_per_batch(data: Input, stage: Stage) -> float:
+    """How often a stage works for one batch: where tf.data makes one stage of a map and a batch, once per example."""
+    elements = stage.elements_per_batch or 0.0
+    written = data.written(stage) if stage.name == "MapAndBatch" else {}
+    before = data.pipeline[: data.pipeline.index(written)] if written in data.pipeline else []
+    for each in reversed(before):
+        read = [s.elements_per_batch for s in data.native if s.where is not None and s.where == each.get("where")]
+        if read and read[0]:
+            return max(elements, read[0])
+    return elements
 
 
 class SingleWorkerLoader(InputRule):
@@ -396,7 +415,7 @@ class SlowStorage(InputRule):
         """Reading that does not compute."""
         function, slowest = data.function, data.slowest
         if function is not None and (not data.computes or _reads_files(case, data)):
-            read = data.doing("network") + data.doing("files")
+            read = data.doing("network") + data.doing("files") + _reads_plainly(case, data)
             at_once = max(int(map_of(data).get("parallel") or 1), function.parallelism, data.workers)
             if read < 0.5 or at_once >= MANY_READERS:
                 return None
@@ -423,6 +442,13 @@ class SlowStorage(InputRule):
             claims=data.claims,
             shares=data.shares,
         )
+
+
+def _reads_plainly(case: Case, data: Input) -> float:
+    """The share of looks that found the loading code on a line that reads by itself, without a library."""
+    lines = data.looked_at
+    reading = [line for line in lines if not line.doing and PLAIN_READS.search(case.line(line.where))]
+    return sum(line.samples for line in reading) / max(1, sum(line.samples for line in lines))
 
 
 def _reads_files(case: Case, data: Input) -> bool:

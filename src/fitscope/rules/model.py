@@ -81,11 +81,17 @@ class PythonInModel(ModelRule):
                 took("per call", dearest.seconds / max(1, dearest.count)),
             )
         else:
-            lines = [line for line in step_lines(region) if line.share >= 0.2 and self._written_at(case, line)]
+            found = step_lines(region)
+            lines = [
+                line
+                for line in found
+                if line.share >= 0.2 and (self._written_at(case, line) or _is_numpy(case, region, line))
+            ]
             if not lines or lines[0].samples < 5:
                 return
-            spent = lines[0].share * seconds_of(region, "step")
             where, name = lines[0].where, lines[0].function
+            beside = [line for line in found if (line.where.file, line.function) == (where.file, name)]
+            spent = sum(line.share for line in beside) * seconds_of(region, "step")
             evidence = (share("of the looks at the step found it on that line", lines[0].share),)
         if not case.matters(spent):
             return
@@ -120,6 +126,15 @@ class PythonInModel(ModelRule):
                     f"{what} inside {place} in every step: {cut}, and the step waits for the interpreter.",
                     "Write it with keras.ops.",
                 )
+
+
+def _is_numpy(case: Case, region: Region, line: Line) -> bool:
+    """Whether a line that Keras' own step was found on calls NumPy: whatever function has it, the model runs it."""
+    script = case.script_of(line.where.file)
+    if script is None or region.call == "loop":
+        return False
+    calls = [call for call in script.calls if call.lineno <= line.where.line <= (call.end_lineno or call.lineno)]
+    return any(script.called(call).startswith("numpy.") for call in calls)
 
 
 class LoopInModel(ModelRule):

@@ -9,7 +9,7 @@ from typing import Any
 from fitscope import words
 from fitscope.model import Evidence
 from fitscope.pipelines import Chain, Link
-from fitscope.rules.case import Case, Input, counted, seconds_of, took
+from fitscope.rules.case import Case, Input, counted, seconds_of, share, took
 from fitscope.rules.input import BATCHES, InputRule, line_of, map_of
 from fitscope.rules.rule import Cause, Hit, example
 from fitscope.source import Script
@@ -256,7 +256,8 @@ class MisplacedCache(InputRule):
     `steps_per_epoch`) is never completed and never used.
 
     fitscope says so when the training waits for data, the pipeline has a `cache`, and the slowest stage is a
-    deterministic one behind it; or, from the source, when a random map stands before it.
+    deterministic one behind it, or one before it that a `take` keeps at work in every pass; or, from the source, when
+    a random map stands before it.
 
     Change: put `.cache()` directly behind the last expensive deterministic stage, before shuffling and random
     stages.
@@ -276,6 +277,8 @@ class MisplacedCache(InputRule):
             return None
         cache = len(kinds) - 1 - kinds[::-1].index("cache")
         index = data.pipeline.index(written)
+        if index < cache and "take" in kinds[cache:]:
+            return self._cut_short(case, data, data.pipeline[cache])
         if index < cache or written["kind"] != "map" or written.get("random"):
             return None
         if any(stage.get("random") or stage["kind"] == "shuffle" for stage in data.pipeline[cache + 1 : index]):
@@ -286,6 +289,25 @@ class MisplacedCache(InputRule):
             evidence=(*data.evidence(), counted("passes over the data", data.passes)),
             saves=case.saves(data.saved(1 / data.passes)),
             remedy="Move .cache() behind the last expensive map that is not random.",
+            claims=data.claims,
+            shares=data.shares,
+        )
+
+    def _cut_short(self, case: Case, data: Input, cache: dict[str, Any]) -> Cause | None:
+        """A cache that ought to have replaced the slowest stage after the first pass, and has not."""
+        worked = data.at_work(data.slowest) if data.slowest is not None else 0.0
+        if worked < 0.5 + 0.5 / data.passes:
+            return None
+        return Cause(
+            says="The cache is never complete: a take behind it ends every pass early, and all is loaded again.",
+            where=line_of(cache),
+            evidence=(
+                *data.evidence(),
+                counted("passes over the data", data.passes),
+                share("of the batches were loaded anew, past the cache", worked),
+            ),
+            saves=case.saves(data.saved(1 / data.passes)),
+            remedy="Put .take(…) before .cache(), so that the first pass fills it.",
             claims=data.claims,
             shares=data.shares,
         )

@@ -9,7 +9,7 @@ from threading import get_ident
 from types import ModuleType
 from typing import Any
 
-from fitscope.observe import inner_loops
+from fitscope.observe import inner_loops, updates
 from fitscope.observe.calls import Call, Waits, note_first
 from fitscope.observe.compiles import note
 from fitscope.observe.ledger import Ledger, clock
@@ -154,15 +154,28 @@ def _hear_compiler(seams: Seams) -> None:
     from jax import monitoring
 
     inner: dict[int, list[tuple[int, int]]] = {}
+    outside: dict[int, tuple[int, str]] = {}
+
+    def heard_outside(ledger: Ledger, stage: str, began: int, now: int, function: str) -> None:
+        """Nothing that is held trains: a function that updates weights is the step of a loop by hand."""
+        if stage == "tracing" and ledger.traces_update:  # the outermost function is the last to be through
+            outside[ledger.ident] = (began, function)
+        elif stage == "XLA" and ledger.ident in outside and outside[ledger.ident][1] in function:
+            began, _ = outside.pop(ledger.ident)
+            ledger.traces_update = False
+            updates.compiled(ledger, user_place(sys._getframe(2)), now - began, function)
 
     def heard(event: str, seconds: float, **what: Any) -> None:
         stage = _EVENTS.get(event)
         ledger = recorder.ledgers.get(get_ident())
-        if stage is None or ledger is None or ledger.node == ledger.outside:
+        if stage is None or ledger is None:
             return
         try:
             now = clock()
             began = now - int(seconds * 1e9)
+            if ledger.node == ledger.outside:
+                heard_outside(ledger, stage, began, now, str(what.get("fun_name") or "a function"))
+                return
             mine = inner.setdefault(ledger.ident, [])
             within = [span for span in mine if span[0] >= began]
             collected = sum(end - start for start, end in ledger.gc_spans if start >= began)
