@@ -193,7 +193,7 @@ def _knee(sweep: Sweep, measured: list[SweepPoint]) -> str:
 
 
 def _circumstances(sweep: Sweep) -> str:
-    busy = f"Other programs used {sweep.foreign_cores:.1f} processors at most."
+    busy = f"In the runs that count other programs used at most {sweep.foreign_cores:.1f} processors."
     once = " One round only: more --budget makes the intervals sure." if sweep.runs and _rounds(sweep) < 2 else ""
     return f"{busy} ± is where the rate lies in 19 of 20 cases.{once}"
 
