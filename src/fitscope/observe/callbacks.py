@@ -14,8 +14,9 @@ from typing import Any
 
 from fitscope.observe import settings
 from fitscope.observe.calls import Call, Stations
+from fitscope.observe.dispatched import Dispatched
 from fitscope.observe.ledger import Ledger, clock
-from fitscope.observe.recorder import Region, recorder
+from fitscope.observe.recorder import recorder
 from fitscope.observe.seams import Seams, place_of
 
 MODES = ("train", "test", "predict")
@@ -32,26 +33,20 @@ _ledgers = recorder.ledgers
 class Watched(list[Any]):
     """A list of callbacks that charges each with the time between it and the next.
 
-    Where steps are only dispatched by the training thread, their results are read in Keras' pool, which then goes
-    through this list: the instants at which steps were done are noted there.
+    Where steps are only dispatched by the training thread, Keras' pool goes through this list when they are done.
     """
 
     def __init__(self, callbacks: list[Any]) -> None:
         super().__init__(callbacks)
-        self.dispatched: list[tuple[Region | None, int, int]] = []
-        """Executions whose end is not known yet: region, number of steps, when the first of a pass began (or 0)."""
-        self.awaits = False
-        """Whether steps are done only after the training thread has gone on."""
-        self.done: list[int] = []
-        self._last_done = 0
+        self.steps = Dispatched()
         self._plans: dict[str, tuple[int, int, list[int]]] = {}
         self._any_batch_end = any(overridden(callback, hook) for callback in callbacks for hook in BATCH_ENDS)
 
     def __iter__(self) -> Iterator[Any]:
         ledger = _ledgers.get(get_ident())
         if ledger is None:
-            if self.awaits:
-                self.done.append(clock())
+            if self.steps.awaits:
+                self.steps.step_done()
             return self._beside() if self._any_batch_end and _ledgers else list.__iter__(self)
         hook = ledger.hook
         if hook is None:
@@ -64,18 +59,6 @@ class Watched(list[Any]):
 
     def __reduce__(self) -> Any:
         return list, (list(list.__iter__(self)),)
-
-    def settle(self, *, final: bool = False) -> None:
-        """Gives the steps that are done to their regions: each lasted since the one before it was done."""
-        number = min(len(self.done), len(self.dispatched))
-        done = sorted(self.done[:number])
-        for instant, (region, each, began) in zip(done, self.dispatched, strict=False):
-            since = began or self._last_done
-            self._last_done = instant
-            if region is not None:
-                region.durations.append(max(0, instant - since) // each)
-        for instants in (self.done, self.dispatched):
-            del instants[: None if final else number]
 
     def _beside(self) -> Iterator[Any]:
         """In one of Keras' pool threads: the time counts beside the training, not in it."""
@@ -193,7 +176,7 @@ def hold(seams: Seams, *, reading_waits: Callable[[], bool], can_be_async: bool,
             return
         watched, node, began, pool = token
         if isinstance(watched, Watched):
-            watched.settle(final=True)
+            watched.steps.settle(final=True)
         stations = ledger.call.stations
         waited = ledger.back(node) - began
         for name, busy in _pool_time().items():
@@ -223,6 +206,8 @@ def _before(hook: str) -> Any:
             if ledger.node == call.stations.start:
                 ledger.rename(call.stations.close)  # the last epoch is over: Keras drops its iterators
             ledger.enter(call.stations.metrics)
+        elif hook == "on_test_begin" and isinstance(callbacks.callbacks, Watched):
+            callbacks.callbacks.steps.validation_begins(ledger, call)
         return call
 
     return before
@@ -288,7 +273,7 @@ def _batch_end(
             if getattr(self, flag, False):
                 now = ledger.enter(stations.dispatch)
                 if reading_waits() and type(self.callbacks) is Watched:
-                    awaiting = self.callbacks
+                    awaiting = self.callbacks.steps
                     awaiting.awaits = True
             else:
                 now = ledger.enter(stations.wait if reading_waits() else stations.logs)
@@ -309,7 +294,7 @@ def _batch_end(
         if region is not None:
             region.steps += call.each
         if awaiting is not None:
-            awaiting.dispatched.append((region, call.each, call.step_began if call.executions == 1 else 0))
+            awaiting.open.append((region, call.each, call.step_began if call.executions == 1 else 0))
         elif region is not None:
             region.durations.append((now - call.step_began) // call.each)
         call.step_began = now
@@ -333,8 +318,8 @@ def _now_and_then(ledger: Ledger, call: Call, callbacks: list[Any], device: Call
             settings.note(call.root, call.model, device(), callbacks, call.batch_size)
             ledger.back(node)
         return
-    if isinstance(callbacks, Watched):
-        callbacks.settle()
+    if isinstance(callbacks, Watched) and call.region is not None:
+        callbacks.steps.settle()
     if call.contention is not None:
         call.contention.settle()
 

@@ -6,15 +6,11 @@ import ast
 from collections.abc import Iterable
 
 from fitscope import words
-from fitscope.model import Region
 from fitscope.rules.case import Case, counted, parts_of, share
 from fitscope.rules.hooks import hooks_of
 from fitscope.rules.removing import validation_off
 from fitscope.rules.rule import Cause, Hit, Rule, example
 from fitscope.source import Script
-
-DEVICE = ("step: ", "logs: ", "epoch: start")
-"""Parts of the validation in which the training's last steps may still be waited for."""
 
 
 class DominantValidation(Rule):
@@ -42,8 +38,7 @@ class DominantValidation(Rule):
             parts = [part for part in parts_of(region, "validation") if not part.name.startswith("compile")]
             parts = [part for part in parts if part not in hooks]
             steps = max((part.count for part in parts if part.name.startswith("step: step")), default=0)
-            own = _own_share(case, region, steps)
-            spent = sum(part.seconds * (own if part.name.startswith(DEVICE) else 1.0) for part in parts)
+            spent = sum(part.seconds for part in parts)
             waited = sum(part.seconds for part in parts if part.name.startswith("data: "))
             if not parts or not case.matters(spent, 0.35) or spent < 0.35 * region.wall_seconds:
                 continue
@@ -51,15 +46,12 @@ class DominantValidation(Rule):
             working = sum(part.seconds for part in parts if part.name.startswith(("step", "data")))
             if more < 0.5 and not case.matters(working, 0.2):
                 continue  # what costs is not the validation but starting it: that is for short epochs
-            least = "at least " if own < 1 else ""
             often = f", with {more:.1f} times as many steps as the training" if more > 1 else ""
             yield Cause(
-                says=f"Validation takes {least}{words.share(spent / case.seconds)} of the training{often}.",
+                says=f"Validation takes {words.share(spent / case.seconds)} of the training{often}.",
                 where=region.where,
                 evidence=(
-                    share(
-                        f"of the training is validation{', its steps alone' if least else ''}", spent / case.seconds
-                    ),
+                    share("of the training is validation", spent / case.seconds),
                     counted("validation steps", steps),
                     counted("training steps", region.steps),
                 ),
@@ -97,17 +89,6 @@ class DominantValidation(Rule):
                     "validation goes through its data many times.",
                     "Divide it by the batch size, as in steps_per_epoch.",
                 )
-
-
-def _own_share(case: Case, region: Region, steps: int) -> float:
-    """How much of the time inside the validation is its own.
-
-    On JAX steps run on while Python goes ahead: what the training left to compute is waited for in the validation,
-    unless a callback made Keras wait for every step. A step forward is about a third of a training step's work.
-    """
-    if case.run.backend != "jax" or region.forced_sync:
-        return 1.0
-    return steps / (3 * region.steps + steps) if steps else 0.0
 
 
 def _is_divided(script: Script, node: ast.AST) -> bool:

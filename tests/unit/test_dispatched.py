@@ -1,0 +1,125 @@
+"""How long steps took that the training thread only dispatched: from the instants at which they were done."""
+
+import pytest
+from made import LINE
+
+from fitscope.observe import dispatched
+from fitscope.observe.calls import Call, Stations
+from fitscope.observe.dispatched import Dispatched
+from fitscope.observe.recorder import Region
+
+
+def dispatch(steps, region, *, number, began, each=1):
+    steps.open += [(region, each, 0 if index else began) for index in range(number)]
+
+
+def test_a_step_lasts_since_the_one_before_it_was_done():
+    steps, region = Dispatched(), Region()
+    dispatch(steps, region, number=3, began=1000)
+    steps.done += [1040, 1075, 1105]
+    steps.settle()
+    assert region.take_durations() == [40, 35, 30]
+
+
+def test_steps_that_are_not_done_are_settled_later_and_the_order_of_the_pool_does_not_matter():
+    steps, region = Dispatched(), Region()
+    dispatch(steps, region, number=4, began=100)
+    steps.done += [120, 110]
+    steps.settle()
+    steps.done += [140, 150]
+    steps.settle()
+    assert region.take_durations() == [10, 10, 20, 10]
+
+
+def test_each_pass_begins_anew_and_an_execution_may_hold_several_steps():
+    steps, region = Dispatched(), Region()
+    dispatch(steps, region, number=1, began=100, each=5)
+    steps.done += [200]
+    steps.settle(final=True)
+    dispatch(steps, region, number=1, began=1000, each=5)
+    steps.done += [1050]
+    steps.settle(final=True)
+    assert region.take_durations() == [20, 10]
+
+
+def test_steps_of_a_validation_count_for_nobody():
+    steps, region = Dispatched(), Region()
+    dispatch(steps, region, number=2, began=100)
+    dispatch(steps, None, number=1, began=130)
+    steps.done += [110, 120, 500]
+    steps.settle()
+    assert region.take_durations() == [10, 10]
+
+
+def test_a_step_that_is_done_before_it_is_known_to_be_dispatched_waits_for_that():
+    steps, region = Dispatched(), Region()
+    steps.done += [120]
+    steps.settle()
+    dispatch(steps, region, number=1, began=100)
+    steps.settle()
+    assert region.take_durations() == [20]
+
+
+def test_nothing_is_left_over_for_the_next_pass():
+    steps, region = Dispatched(), Region()
+    dispatch(steps, region, number=2, began=100)
+    steps.done += [120]
+    steps.settle(final=True)
+    assert (steps.done, steps.open) == ([], [])
+
+
+MS = 1_000_000
+
+
+@pytest.fixture
+def validation(clock, recording, monkeypatch):
+    """A validation that begins while three steps of the training are still computed."""
+    monkeypatch.setattr(dispatched, "clock", clock)
+    ledger = recording.ledger()
+    root = recording.root(ledger, "fit", LINE)
+    fit = Call("fit", Stations(recording.tree, root), ledger, recording.regions[root], None)
+    ledger.call = fit
+    inner = Stations(recording.tree, recording.tree.node(root, "validation", "validation"))
+    steps = Dispatched()
+    dispatch(steps, fit.region, number=3, began=clock())
+    ledger.enter(inner.setup)
+    evaluate = Call("evaluate", inner, ledger, None, None)
+    steps.validation_begins(ledger, evaluate)
+    yield steps, ledger, fit.stations, inner
+    ledger.back(ledger.outside)
+
+
+def spent(ledger, *nodes):
+    return [ledger.spent[node] / MS for node in nodes]
+
+
+def test_what_a_validation_waits_for_while_the_training_is_computed_belongs_to_the_training(validation, clock):
+    steps, ledger, fit, inner = validation
+    ledger.enter(inner.data)
+    clock.passes(0.005)
+    steps.step_done()
+    ledger.enter(inner.step)
+    clock.passes(0.002)
+    dispatch(steps, None, number=1, began=clock())
+    ledger.enter(inner.wait)
+    clock.passes(0.030)
+    steps.step_done()
+    steps.step_done()
+    clock.passes(0.007)
+    steps.step_done()
+    ledger.enter(inner.metrics)
+    steps.settle(final=True)
+    assert spent(ledger, fit.wait, inner.data, inner.step, inner.wait) == [32, 5, 0, 7]
+
+
+def test_a_training_that_is_done_when_the_validation_begins_takes_nothing_from_it(validation, clock):
+    steps, ledger, fit, inner = validation
+    for _ in range(3):
+        steps.step_done()
+    ledger.enter(inner.wait)
+    clock.passes(0.010)
+    dispatch(steps, None, number=1, began=clock())
+    steps.step_done()
+    ledger.enter(inner.metrics)
+    steps.settle(final=True)
+    assert spent(ledger, fit.wait, inner.wait) == [0, 10]
