@@ -45,6 +45,7 @@ class Row:
     twin: float
     same: str
     says: str
+    unchanged: bool
 
     @property
     def share(self) -> float:
@@ -53,7 +54,9 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """reached, short, slower or different."""
+        """reached, short, slower or different; unchanged if nothing was verified."""
+        if self.unchanged:
+            return "unchanged"
         if self.same == "different":
             return "different"
         if self.edited > SLOWER * self.original:
@@ -117,6 +120,7 @@ def fixed(label: dict[str, Any], budget: str, rounds: int, *, unsafe: bool) -> R
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=3600)
         if done.returncode > 1:
             raise FitscopeError(done.stderr.strip()[-500:])
+        unchanged = all((folder / file).read_bytes() == content for file, content in originals.items())
         python = (sys.executable, name)
         versions = (
             Version("the original", python, originals),
@@ -130,8 +134,9 @@ def fixed(label: dict[str, Any], budget: str, rounds: int, *, unsafe: bool) -> R
                     found = workspace.run(versions[at], time.monotonic() + LONGEST, LONGEST)
                     trials[at].append(found)
     original, edited, twin = (median(trial.seconds for trial in each) for each in trials)
-    says = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "")
-    return Row(original, edited, twin, sameness(trials[0], trials[1]), says.removeprefix("fitscope: "))
+    words = " ".join(done.stderr.split())
+    says = words.rpartition("fitscope: ")[2] if not unchanged else words.partition("withdrawn, ")[2] or words[-200:]
+    return Row(original, edited, twin, sameness(trials[0], trials[1]), says, unchanged)
 
 
 if __name__ == "__main__":
