@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 from fitscope import limits
+from fitscope.observe import units
 from fitscope.observe.recorder import recorder
 
 CALLBACK_SETTINGS = {
@@ -80,7 +81,16 @@ def _model(model: Any) -> dict[str, Any]:
         "compute_dtype": policies.most_common(1)[0][0] if policies else None,
         "multiplications": _multiplications(layers),
         "layers": dict(Counter(type(layer).__name__ for layer in layers).most_common(30)),
+        "costs": _costs(model),
     }
+
+
+def _costs(model: Any) -> list[dict[str, Any]]:
+    """The layers with the most work; nothing where a layer of an unusual kind does not tell."""
+    try:
+        return units.costs(model)
+    except Exception:
+        return []
 
 
 def _all_eager() -> bool:
