@@ -4,9 +4,9 @@
 
 For each model and backend `fitscope layers` measures the step. Then, in a process that is not observed, the compiled
 steps of the whole model and of the models that lack a layer are timed in turns; the difference is the truth. Layers
-that cannot be taken out alone (the two halves of a feed-forward block) are taken out together. At the end the wide and
-the narrow network of an article: which layer is named first, and the ratio of the steps as the accounts say it and as
-`fit` shows it.
+that cannot be taken out alone (the two halves of a feed-forward block) are taken out together. At the end the wide
+and the narrow network of an article: which layer is named first, and the ratio of the steps as the accounts say it
+and as `fit` shows it.
 """
 
 from __future__ import annotations
@@ -221,8 +221,8 @@ def compare(name: str, backend: str) -> bool:
     said = {cost["name"]: cost for cost in account["layers"]}
     total = sum(cost["seconds"] for cost in account["layers"])
     print(
-        f"\n{name} on {backend}: step {account['step_seconds'] * 1e3:.2f} ms by the account, {whole * 1e3:.2f} ms when "
-        f"timed apart; the parts add up to {total / account['step_seconds']:.1%}"
+        f"\n{name} on {backend}: step {account['step_seconds'] * 1e3:.2f} ms by the account, {whole * 1e3:.2f} ms "
+        f"when timed apart; the parts add up to {total / account['step_seconds']:.1%}"
     )
     fine = abs(total / account["step_seconds"] - 1) <= LEAST
     for left_out in MODELS[name]:

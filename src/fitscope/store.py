@@ -63,16 +63,19 @@ def read(path: Path) -> Run:
         raise FitscopeError(f"{path} is damaged and cannot be read ({type(error).__name__}: {error}).") from error
 
 
-def new_path(script: str) -> Path:
+def new_path(script: str, ending: str = ".run") -> Path:
     """A new file in .fitscope/, named by script and time."""
-    safe = re.sub(r"[^\w.-]+", "_", script) or "run"
-    stem = f"{safe}-{time.strftime('%Y%m%d-%H%M%S')}"
-    path = Path(FOLDER, f"{stem}.run")
+    stem = f"{_safe(script)}-{time.strftime('%Y%m%d-%H%M%S')}"
+    path = Path(FOLDER, f"{stem}{ending}")
     number = 2
     while path.exists():
-        path = Path(FOLDER, f"{stem}-{number}.run")
+        path = Path(FOLDER, f"{stem}-{number}{ending}")
         number += 1
     return path
+
+
+def _safe(script: str) -> str:
+    return re.sub(r"[^\w.-]+", "_", script) or "run"
 
 
 def check_replaceable(path: Path) -> None:
@@ -114,15 +117,16 @@ def prune(folder: Path, keep: int) -> int:
 
 def keep_layers(account: LayerAccount) -> Path | None:
     """Keeps what the layers of a script cost, beside its runs; None where nothing can be written."""
-    path = new_path(Path(account.script).stem).with_suffix(LAYERS_ENDING)
+    script = Path(account.script).stem
+    path = new_path(script, LAYERS_ENDING)
+    named = re.compile(re.escape(_safe(script)) + r"-\d{8}-\d{6}(-\d+)?" + re.escape(LAYERS_ENDING))
     try:
         path.parent.mkdir(exist_ok=True)
         ignore = path.parent / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n")
         path.write_text(json.dumps({"fitscope_layers": SCHEMA, **asdict(account)}))
-        named = re.compile(re.escape(path.name[: path.name.index(path.stem[-16:])]) + r"-\d{8}-\d{6}(-\d+)?")
-        mine = [each for each in path.parent.glob(f"*{LAYERS_ENDING}") if named.fullmatch(each.stem)]
+        mine = [each for each in path.parent.glob(f"*{LAYERS_ENDING}") if named.fullmatch(each.name)]
         for old in sorted(mine, key=_written)[:-MOST_KEPT]:
             old.unlink(missing_ok=True)
     except OSError:

@@ -290,7 +290,7 @@ def _note_passes(model: Any, dissection: Dissection) -> None:
 
 def _scope_updates(model: Any, dissection: Dissection, backend: Backend) -> bool:
     """Gives the update of every weight the scope of its layer; True where the optimizer updates all at once."""
-    optimizer = getattr(model, "optimizer", None)
+    optimizer: Any = getattr(model, "optimizer", None)
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     original = getattr(optimizer, "update_step", None)
     if original is None or hasattr(optimizer, "_parallel_update_step"):

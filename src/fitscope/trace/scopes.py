@@ -104,8 +104,8 @@ def split(segments: Iterable[Segment], start: float, end: float) -> Step:
         if passed > 0:
             if working:
                 part = passed / len(working)
-                for each in working:
-                    _charge(step, inside[each].scope, part, waiting=inside[each].short)
+                for running in working:
+                    _charge(step, inside[running].scope, part, waiting=inside[running].short)
             elif holding:
                 _charge(step, inside[max(holding, key=lambda each: inside[each].start)].scope, passed, waiting=True)
             else:
@@ -117,11 +117,11 @@ def split(segments: Iterable[Segment], start: float, end: float) -> Step:
             _charge(step, segment.scope if begun else NOBODY, idle, waiting=True)
             idle = 0.0
         begun = begun or bool(begins)
-        running = holding if segment.holds else working
+        now = holding if segment.holds else working
         if begins:
-            running.add(number)
+            now.add(number)
         else:
-            running.discard(number)
+            now.discard(number)
     _charge(step, NOBODY, idle + max(0.0, end - at), waiting=True)
     return step
 
