@@ -13,9 +13,6 @@ from typing import Any
 
 from fitscope import flops
 
-MOST_COSTS = 12
-"""Of a model with more layers those with the most work are noted."""
-
 
 def is_whole(layer: Any) -> bool:
     """Whether a layer is one thing, whatever it is made of."""
@@ -23,26 +20,31 @@ def is_whole(layer: Any) -> bool:
     return type(layer).__module__.split(".")[0] == "keras" and not isinstance(layer, keras.Model)
 
 
-def units(model: Any, path: tuple[str, ...] = (), seen: frozenset[int] = frozenset()) -> Iterator[tuple[str, Any]]:
-    """Name and layer of every unit below a model."""
+def units(model: Any, path: tuple[str, ...] = (), seen: set[int] | None = None) -> Iterator[tuple[str, Any]]:
+    """Name and layer of every unit below a model, each once."""
+    seen = set() if seen is None else seen
     for layer in model._flatten_layers(include_self=False, recursive=False):
         if id(layer) in seen:
             continue
-        seen |= {id(layer)}
+        seen.add(id(layer))
         here = (*path, str(layer.name))
         yield "/".join(here), layer
         if not is_whole(layer):
             yield from units(layer, here, seen)
 
 
-def costs(model: Any) -> list[dict[str, Any]]:
-    """The work of the layers for one example, dearest first, from the shapes that they were built for."""
-    found = []
-    first = True
+def costs(model: Any) -> tuple[list[dict[str, Any]], bool]:
+    """The work of the layers for one example, dearest first, from the shapes that they were built for.
+
+    With it comes whether that is all: a layer of an unknown kind may do any work.
+    """
+    found: list[dict[str, Any]] = []
+    first, complete = True, True
     for name, layer in units(model):
         shapes = _shapes(layer)
         work = flops.of_layer(layer, shapes) if shapes else None
         trained = any(math.prod(weight.shape) for weight in layer.trainable_variables)
+        complete = complete and (work is not None or not trained or not _has_own_work(layer))
         if work is not None and work.forward:
             calls = max(1, len(getattr(layer, "_inbound_nodes", ())))
             total = work.forward + work.backward(trainable=trained, inputs=not first)
@@ -57,7 +59,14 @@ def costs(model: Any) -> list[dict[str, Any]]:
                 }
             )
         first = first and not trained
-    return sorted(found, key=lambda each: -each["flops"])[:MOST_COSTS]
+    return sorted(found, key=lambda each: -each["flops"]), complete
+
+
+def _has_own_work(layer: Any) -> bool:
+    """Whether a layer may do more than the layers in it."""
+    inner = list(layer._flatten_layers(include_self=False, recursive=False))
+    below = {id(weight) for each in inner for weight in each.weights}
+    return is_whole(layer) or any(id(weight) not in below and len(weight.shape) > 1 for weight in layer.weights)
 
 
 def _width(layer: Any) -> int | None:
