@@ -130,15 +130,16 @@ class Measured:
     """A number that was measured in several rounds."""
 
     middle: float
-    plus_minus: float
+    plus_minus: float | None
 
     @classmethod
-    def of(cls, rounds: Sequence[float]) -> Measured:
-        """The median of the rounds, and Student's interval."""
-        if len(rounds) < 2:
-            return cls(rounds[0] if rounds else 0.0, math.inf)
-        half = student(CONFIDENCE, len(rounds) - 1) * stdev(rounds) / math.sqrt(len(rounds))
-        return cls(median(rounds), half)
+    def of(cls, rounds: Sequence[Sequence[float]], middle: Callable[[Sequence[float]], float]) -> Measured:
+        """The middle of the rounds' middles, and Student's interval; if there is one round only, of its steps."""
+        each = [middle(found) for found in rounds] if len(rounds) > 1 else list(rounds[0])
+        if len(each) < 2:
+            return cls(each[0], None)
+        half = student(CONFIDENCE, len(each) - 1) * stdev(each) / math.sqrt(len(each))
+        return cls(middle(each), half)
 
 
 @dataclass
@@ -183,7 +184,7 @@ class Costs:
         steps = [step for found in self.rounds for step in found]
         if not steps:
             raise FitscopeError("the profile of the step holds no steps: the backend's profiler has seen nothing.")
-        self.step = Measured.of([median(found) / each for found in self.fact["by_clock"]])
+        self.step = Measured.of([[long / each for long in found] for found in self.fact["by_clock"]], median)
         self.profiled = median(step.seconds for step in steps) / each
         self.parts = self._divided()
         slower = self.profiled / self.step.middle
@@ -200,14 +201,10 @@ class Costs:
         names = {scope for found in corrected for shares in found for scope in shares}
         result = {}
         for scope in names:
-            by_round = [
-                fmean([shares.get(scope, Spent()).seconds for shares in found]) for found in corrected if found
-            ]
-            waiting = fmean([shares.get(scope, Spent()).waiting for found in corrected for shares in found])
-            share = Measured.of(by_round)
+            share = Measured.of([[each.get(scope, Spent()).seconds for each in found] for found in corrected], fmean)
+            waiting = fmean([fmean([each.get(scope, Spent()).waiting for each in found]) for found in corrected])
             whole = self.step.middle
-            mean = fmean(by_round)
-            result[scope] = (Spent(mean * whole, min(mean, waiting) * whole, 0), share.plus_minus * whole)
+            result[scope] = (Spent(share.middle * whole, waiting * whole, 0), (share.plus_minus or 0.0) * whole)
         return result
 
     def _usual(self) -> list[list[Step]]:
@@ -285,6 +282,8 @@ class Costs:
         """Dispatch where most of the time passes between operations or in tiny ones; else what takes longer here."""
         if found.seconds <= 0 or found.waiting >= MOSTLY * found.seconds:
             return "dispatch"
+        if found.update >= MOSTLY * found.seconds:
+            return "memory"
         moved = PASSES_OVER_TENSORS * row["moved_bytes"] + PASSES_OVER_WEIGHTS * NUMBER_BYTES * row["parameters"]
         computing = flops / self.peak if self.peak else math.inf if flops else 0.0
         moving = moved / self.bandwidth if self.bandwidth else 0.0
@@ -293,9 +292,9 @@ class Costs:
     def _cost(self, name: str, part: str, kind: str, found: Taken, **more: Any) -> LayerCost:
         whole = self.step.middle
         share = found.seconds / whole if whole else 0.0
-        own = math.sqrt(found.variance)
         # The share is as uncertain as the rounds differ in it, and the step as they differ in length.
-        off = math.hypot(own, share * self.step.plus_minus) if math.isfinite(self.step.plus_minus) else math.inf
+        step = self.step.plus_minus
+        off = math.hypot(math.sqrt(found.variance), share * step) if step is not None else None
         values: dict[str, Any] = {
             "calls": 1,
             "parameters": 0,
@@ -313,7 +312,7 @@ class Costs:
             kind=kind,
             seconds=found.seconds,
             share=share,
-            plus_minus=off if math.isfinite(off) else found.seconds,
+            plus_minus=off,
             forward_seconds=found.forward,
             backward_seconds=found.backward,
             update_seconds=found.update,

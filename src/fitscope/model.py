@@ -647,8 +647,8 @@ class LayerCost:
     """Forward, backward and update together."""
     share: float
     """Of the step."""
-    plus_minus: float
-    """Seconds that the measurement may be off, at 95 %."""
+    plus_minus: float | None
+    """Seconds that the measurement may be off, at 95 %; None where too few steps were seen to tell."""
     forward_seconds: float
     backward_seconds: float
     update_seconds: float
@@ -683,7 +683,7 @@ class LayerAccount:
     """The shapes of the batch that was measured on."""
     jit_compile: bool
     step_seconds: float
-    plus_minus: float
+    plus_minus: float | None
     steps: int
     """Steps that were timed."""
     profiled_steps: int

@@ -4,6 +4,7 @@ import json
 import os
 from dataclasses import replace
 from io import StringIO
+from statistics import median
 
 import pytest
 from click.testing import CliRunner
@@ -118,8 +119,16 @@ def test_a_profile_without_steps_is_said_to_be_one():
 
 
 def test_rounds_that_differ_give_a_wide_interval():
-    assert Measured.of([1.0, 1.0, 1.0]) == Measured(1.0, 0.0)
-    assert Measured.of([0.9, 1.0, 1.1]).plus_minus > 0.2
+    assert Measured.of([[1.0], [1.0], [1.0]], median) == Measured(1.0, 0.0)
+    assert Measured.of([[0.9], [1.0, 1.0, 7.0], [1.1]], median).plus_minus > 0.2
+    assert Measured.of([[0.9, 1.0, 1.1]], median).plus_minus > 0.2
+    assert Measured.of([[1.0]], median) == Measured(1.0, None)
+
+
+def test_one_step_is_enough_for_an_account_without_intervals():
+    costs = Costs(fact([row(0, "dense")], by_clock=((3.0,),)), [[step(3.0, f0=(3000, 1))]], None, None)
+    (cost,) = [cost for cost in costs.layers() if cost.part == "layer"]
+    assert (cost.seconds, cost.plus_minus) == (pytest.approx(3.0), None)
 
 
 def test_the_table_fits_into_80_columns():

@@ -64,7 +64,8 @@ def shape(sizes: tuple[int, ...]) -> str:
 
 
 def _step(account: LayerAccount) -> str:
-    return f"{words.seconds(account.step_seconds)} ± {words.seconds(account.plus_minus)}"
+    off = f" ± {words.seconds(account.plus_minus)}" if account.plus_minus is not None else ""
+    return words.seconds(account.step_seconds) + off
 
 
 def _backend(account: LayerAccount) -> str:
@@ -125,5 +126,6 @@ def about(cost: LayerCost) -> str:
         found.append(f"{words.size(cost.activation_bytes)} out")
     if cost.peak_share is not None:
         found.append(f"{words.share(cost.peak_share)} of peak")
-    found.append(f"± {words.seconds(cost.plus_minus)}")
+    if cost.plus_minus is not None:
+        found.append(f"± {words.seconds(cost.plus_minus)}")
     return ", ".join(found)
