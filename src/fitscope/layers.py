@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
@@ -28,6 +28,8 @@ from fitscope.trace.scopes import Scope, Spent, Step
 CONFIDENCE = 0.95
 WAIT = 600.0
 """Seconds until the script's first step."""
+MANY_STEPS = 50
+"""Steps of a loop written by hand after which nothing else is waited for."""
 PER_EVENT = 5e-6
 """Seconds that the profiler needs for one operation, at most."""
 MOSTLY = 0.5
@@ -43,19 +45,16 @@ def measure(
     """Runs a script up to its first training step, measures that, and ends it."""
     folder = Path.cwd()
     began = time.time()
-    version = script_version(script.name, script, arguments, {})
-    version = type(version)(version.name, version.command, version.files, {start.LAYERS: repr(seconds)})
+    plain = script_version(script.name, script, arguments, {})
+    version = replace(plain, environment={start.LAYERS: repr(seconds)})
     with Workspace(folder) as workspace:
         if workspace.warning:
             tell(workspace.warning)
         tell(f"{script.name} runs up to its first training step")
-        run = workspace.record(version, time.monotonic() + WAIT + 4 * seconds, _Progress(tell).look)
+        run = workspace.record(version, time.monotonic() + WAIT + 4 * seconds, _Progress(script.name, tell).look)
         fact = next((fact for fact in run.facts if fact["fact"] == "layers"), None)
         if fact is None:
-            raise FitscopeError(
-                f"{script.name} made no step that could be measured: layers are measured in the first fit or "
-                "train_on_batch of a Keras model."
-            )
+            raise _nothing_to_measure(script.name)
         if "problem" in fact:
             raise FitscopeError(f"the step of {script.name} could not be measured: {fact['problem']}.")
         tell("reading the profiles")
@@ -89,21 +88,34 @@ def measure(
 class _Progress:
     """Passes on what the measurement says of itself."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, script: str, tell: Callable[[str], None]) -> None:
+        self._script = script
         self._tell = tell
         self._follower: store.Follower | None = None
         self._said = 0
 
     def look(self, path: Path) -> None:
-        """Says what is new."""
+        """Says what is new; ends the wait for a step where a loop trains that has none of Keras' own."""
         if not path.is_file():
             return
         self._follower = self._follower or store.Follower(path)
         run = self._follower.read()
-        said = [str(fact["says"]) for fact in run.facts if fact["fact"] == "progress"] if run is not None else []
+        if run is None:
+            return
+        said = [str(fact["says"]) for fact in run.facts if fact["fact"] == "progress"]
         for text in said[self._said :]:
             self._tell(text)
         self._said = len(said)
+        loops = [number for number, node in run.nodes.items() if (node.phase, node.name) == ("region", "loop")]
+        if not said and any(run.called[number].steps >= MANY_STEPS for number in loops if number in run.called):
+            raise _nothing_to_measure(self._script)
+
+
+def _nothing_to_measure(script: str) -> FitscopeError:
+    return FitscopeError(
+        f"{script} made no step that could be measured: layers are measured in the first fit or train_on_batch of a "
+        "Keras model, not in loops written by hand."
+    )
 
 
 def _machine(backend: str) -> tuple[float | None, float | None]:

@@ -135,6 +135,30 @@ def test_a_profile_of_torch_is_read_scope_by_scope(tmp_path):
     assert round(1e3 * step.scopes["1", False].waiting, 6) == 0.9
 
 
+def test_what_a_device_runs_belongs_to_what_launched_it(tmp_path):
+    def event(name, start, long, category, thread=1, **arguments):
+        times = {"ts": start, "dur": long, "pid": 1, "tid": thread}
+        return {"ph": "X", "cat": category, "name": name, **times, "args": arguments}
+
+    events = [
+        event("ProfilerStep#0", 0, 1_000, "user_annotation"),
+        event("fitscope.1.", 0, 100, "user_annotation"),
+        event("aten::conv2d", 10, 80, "cpu_op", **{"Sequence number": 1}),
+        event("cudaLaunchKernel", 50, 5, "cuda_runtime", correlation=7),
+        event("sgemm", 200, 400, "kernel", thread=9, correlation=7, device=0),
+        event(
+            "autograd::engine::evaluate_function: ConvolutionBackward0", 150, 50, "cpu_op", **{"Sequence number": 1}
+        ),
+        event("cudaLaunchKernel", 160, 5, "cuda_runtime", correlation=8),
+        event("sgemm", 600, 300, "kernel", thread=9, correlation=8, device=0),
+    ]
+    path = tmp_path / "a.pt.trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    (step,) = scopes.read(path)
+    found = {scope: round(1e6 * spent.seconds) for scope, spent in step.scopes.items()}
+    assert found == {("1", False): 400, ("1", True): 300, NOBODY: 300}
+
+
 def test_a_program_in_a_trace_is_found_by_its_name():
     from fitscope.trace import hlo
 

@@ -324,6 +324,7 @@ def _measuring(model: Any, function: Any, dissection: Dissection, backend: Backe
             says = str(error) if isinstance(error, _UnmeasurableError) else f"{type(error).__name__}: {error}"
             recorder.fact("layers", problem=says[:500])
         recorder.fact("stopped", seconds=dissection.seconds)
+        recorder.stopped = True
         raise EnoughRecorded
 
     return measured

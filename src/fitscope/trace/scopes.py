@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -243,6 +244,8 @@ def _kineto(data: bytes) -> tuple[list[tuple[float, float]], list[Segment]]:
     base = min((start for _, start, _ in spans), default=0)
     marks: list[tuple[float, float]] = []
     threads: dict[Any, list[tuple[Event, str, int | None]]] = {}
+    kernels: list[tuple[float, float, Any]] = []
+    launches: dict[Any, tuple[Any, float]] = {}
     for event, start_ns, long in spans:
         start, end = (start_ns - base) / 1e9, (start_ns - base + long) / 1e9
         name, category = str(event.get("name", "")), event["cat"]
@@ -250,6 +253,10 @@ def _kineto(data: bytes) -> tuple[list[tuple[float, float]], list[Segment]]:
             marks.append((start, end))
         elif category == "user_annotation" and name.startswith(SCOPE):
             threads.setdefault(event.get("tid"), []).append((Event(start, end, scope_of(name), True), "scope", None))
+        elif category in kineto.KERNELS:
+            kernels.append((start, end, _correlation(event)))
+        elif category in kineto.RUNTIME:
+            launches[_correlation(event)] = (event.get("tid"), start)
         elif category in kineto.OPERATIONS and long:
             kind = "engine" if name.startswith(_ENGINE) else "operation"
             number = (event.get("args") or {}).get("Sequence number")
@@ -257,10 +264,26 @@ def _kineto(data: bytes) -> tuple[list[tuple[float, float]], list[Segment]]:
             made = Event(start, end, None, kind == "engine")
             threads.setdefault(event.get("tid"), []).append((made, kind, known))
     owners = _numbered(threads.values())
-    segments: list[Segment] = []
-    for events in threads.values():
-        segments += flat(list(_with_owners(events, owners)))
-    return marks, segments
+    found = {thread: list(flat(list(_with_owners(events, owners)))) for thread, events in threads.items()}
+    if not kernels:
+        return marks, [segment for segments in found.values() for segment in segments]
+    # What a device runs belongs to what launched it.
+    device = []
+    for start, end, number in kernels:
+        thread, when = launches.get(number, (None, 0.0))
+        device.append(Segment(start, end, _at(found.get(thread, []), when), False, end - start <= SHORT, 1))
+    return marks, device
+
+
+def _correlation(event: dict[str, Any]) -> Any:
+    arguments = event.get("args")
+    return arguments.get("correlation") if isinstance(arguments, dict) else None
+
+
+def _at(segments: list[Segment], when: float) -> Scope:
+    """The scope of a thread at an instant."""
+    at = bisect_right(segments, when, key=lambda segment: segment.start) - 1
+    return segments[at].scope if at >= 0 and segments[at].end >= when else NOBODY
 
 
 def _numbered(threads: Iterable[list[tuple[Event, str, int | None]]]) -> dict[int, Scope]:
