@@ -79,8 +79,8 @@ class Dissection:
 
     def begin_pass(self) -> None:
         """The step begins: what earlier passes noted was an earlier trace."""
-        self._owners.clear()
         if self.noting:
+            self._owners.clear()
             self._trained = False
             for row in self.rows.values():
                 row.calls = row.activations = row.moved = 0
@@ -109,11 +109,11 @@ class Dissection:
     def owner(self, variable: Any) -> str:
         """The scope of a variable's update: that of its layer, or else the optimizer's."""
         if not self._owners:
-            rows = sorted(self.rows.values(), key=lambda row: not _own_weights(row.layer))
-            for row in rows:
-                for each in row.layer.trainable_variables:
-                    for known in (each, getattr(each, "_value", None)):
-                        self._owners.setdefault(id(known), f"{UPDATE}{row.number}")
+            for row in self.rows.values():
+                for each in _own(row.layer, "trainable_variables"):
+                    # TensorFlow's optimizers are given the variable inside of Keras'.
+                    for known in (each, getattr(each, "_value", each)):
+                        self._owners[id(known)] = f"{UPDATE}{row.number}"
         return self._owners.get(id(variable), "optimizer")
 
     def _row(self, layer: Any) -> Row:
@@ -132,7 +132,7 @@ class Dissection:
         row.calls += 1
         row.outputs = [list(shape) for shape in results if shape is not None][:4]
         trainable = any(math.prod(weight.shape) for weight in row.layer.trainable_variables)
-        if not is_whole(row.layer) and list(row.layer._flatten_layers(include_self=False, recursive=False)):
+        if _parts(row.layer):
             return  # what it is made of has rows of its own
         sizes = [_bytes(shape, each) for shape, each in zip(results, made, strict=True)]
         row.activations += sum(sizes)
@@ -355,31 +355,28 @@ def _bytes(shape: tuple[int, ...] | None, tensor: Any) -> int:
 
 def _row_value(row: Row) -> dict[str, Any]:
     layer = row.layer
-    weights = [math.prod(weight.shape) for weight in layer.weights] if _own_weights(layer) else []
     return {
         "number": row.number,
         "name": row.name,
         "kind": flops.kind_of(layer),
         "calls": row.calls,
-        "parameters": sum(weights),
-        "trainable": _trainable(layer),
+        "parameters": sum(math.prod(weight.shape) for weight in _own(layer, "weights")),
+        "trainable": sum(math.prod(weight.shape) for weight in _own(layer, "trainable_variables")),
         "activation_bytes": row.activations,
         "moved_bytes": row.moved,
         "forward_flops": row.forward,
         "backward_flops": row.backward,
         "outputs": row.outputs,
-        "group": not _own_weights(layer),
+        "group": bool(_parts(layer)),
     }
 
 
-def _trainable(layer: Any) -> int:
-    if _own_weights(layer):
-        return sum(math.prod(weight.shape) for weight in layer.trainable_variables)
-    inner = layer._flatten_layers(include_self=False, recursive=False)
-    below = {id(weight) for each in inner for weight in each.trainable_variables}
-    return sum(math.prod(weight.shape) for weight in layer.trainable_variables if id(weight) not in below)
+def _parts(layer: Any) -> list[Any]:
+    """The layers in a layer that have rows of their own."""
+    return [] if is_whole(layer) else list(layer._flatten_layers(include_self=False, recursive=False))
 
 
-def _own_weights(layer: Any) -> bool:
-    """Whether all weights of a layer are counted with it, and not with the layers in it."""
-    return is_whole(layer) or not list(layer._flatten_layers(include_self=False, recursive=False))
+def _own(layer: Any, kind: str) -> list[Any]:
+    """The weights of a layer that are not those of the layers in it."""
+    below = {id(weight) for each in _parts(layer) for weight in getattr(each, kind)}
+    return [weight for weight in getattr(layer, kind) if id(weight) not in below]
