@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 BACKENDS = ("tensorflow", "jax", "torch")
+HERE = Path(__file__).parent
 BUDGET = 25.0
 SECONDS = 30.0
 """Of each ablation."""
@@ -216,6 +217,9 @@ def _python(words: list[str], backend: str, folder: str | None = None) -> str:
 def compare(name: str, backend: str) -> bool:
     """Prints the account beside the truth; says whether all that matters is near enough."""
     account = measured(name, backend)
+    sys.path.insert(0, str(HERE))
+    from side_by_side import ratio
+
     truth = json.loads(_python([__file__, "--ablate", name], backend))
     whole = statistics.median(truth[""])
     said = {cost["name"]: cost for cost in account["layers"]}
@@ -227,13 +231,16 @@ def compare(name: str, backend: str) -> bool:
     fine = abs(total / account["step_seconds"] - 1) <= LEAST
     for left_out in MODELS[name]:
         without = truth["+".join(left_out)]
-        lost = statistics.median(1 - one / all_ for one, all_ in zip(without, truth[""], strict=True))
+        left = ratio(without, truth[""])
+        lost = 1 - left.median
         share = sum(said[each]["share"] for each in left_out)
         matters = lost >= LEAST
         off = share / lost - 1 if lost > 0 else float("inf")
         near = abs(off) <= WITHIN
         verdict = ("ok" if near else "OFF") if matters else "small"
-        print(f"  {'+'.join(left_out):14} said {share:6.1%}, without it {lost:6.1%} less: {off:+6.1%}  {verdict}")
+        between = f"[{1 - left.high:.1%}, {1 - left.low:.1%}]"
+        name_ = "+".join(left_out)
+        print(f"  {name_:10} said {share:6.1%}, without it {lost:6.1%} {between} less: {off:+6.1%}  {verdict}")
         fine = fine and (near or not matters)
     return fine
 

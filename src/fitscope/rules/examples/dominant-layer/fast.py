@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 
-x, y = np.random.rand(640, 28, 28, 1), np.random.randint(0, 10, 640)
+x, y = np.random.rand(256, 28, 28, 1), np.random.randint(0, 10, 256)
 model = keras.Sequential(
     [
         keras.layers.Conv2D(16, 3, strides=2, activation="relu"),
