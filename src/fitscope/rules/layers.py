@@ -25,7 +25,7 @@ class DominantLayer(Rule):
     that it is given, and with the number of places it is computed at. A convolution with many filters behind another
     one with many, before any pooling, can cost more than all other layers together.
 
-    fitscope says so when steps take at least 80 % of the training (without compiling) and 0.2 seconds each, and one
+    fitscope says so when steps take at least 80 % of the training (once it runs) and 0.2 seconds each, and one
     layer has at least 70 % of the floating point operations of a step, all layers being known; if `fitscope layers`
     has measured it, the layer must take at least half of the step, too. It says nothing of accuracy: whether a
     smaller layer learns as well only your data can tell.
@@ -45,7 +45,8 @@ class DominantLayer(Rule):
         """Looks at every training that is nearly all step."""
         for region in case.regions("fit", "train_on_batch"):
             step = seconds_of(region, "step")
-            working = region.wall_seconds - seconds_of(region, "compile", "setup")  # a longer training has them once
+            # What a training has once, or once in an epoch, is less of a longer one.
+            working = region.wall_seconds - seconds_of(region, "compile", "setup", "epoch")
             long = region.step_seconds is not None and region.step_seconds.median >= LONG_STEP
             if long and step >= STEP_SHARE * working and case.matters(step, 0.5):
                 yield from self._of_region(case, region, step)
