@@ -12,8 +12,15 @@ from fitscope.model import Called, Where
 from fitscope.rules.case import Case
 from fitscope.rules.layers import DominantLayer
 
-WIDE = {"name": "conv", "kind": "Conv2D", "flops": 90, "parameters": 4_000, "input": [13, 13, 1024], "width": 512}
-SMALL = {"name": "dense", "kind": "Dense", "flops": 10, "parameters": 100, "input": [64], "width": 10}
+WIDE = {
+    "name": "conv",
+    "kind": "Conv2D",
+    "flops": 90 * 10**7,
+    "parameters": 4_000,
+    "input": [13, 13, 1024],
+    "width": 512,
+}
+SMALL = {"name": "dense", "kind": "Dense", "flops": 10**8, "parameters": 100, "input": [64], "width": 10}
 
 
 def found(*, step=0.5, steps=40, data=1.0, costs=(WIDE, SMALL), complete=True, layers=None):
@@ -42,11 +49,19 @@ def test_it_is_said_of_long_steps_in_which_one_layer_does_nearly_all():
     [
         {"step": 0.05},
         {"data": 10.0},
-        {"costs": ({**WIDE, "flops": 60}, {**SMALL, "flops": 40})},
+        {"costs": ({**WIDE, "flops": 60 * 10**7}, {**SMALL, "flops": 40 * 10**7})},
+        {"costs": ({**WIDE, "flops": 90 * 10**6}, {**SMALL, "flops": 10**7})},
         {"costs": ()},
         {"complete": False},
     ],
-    ids=["short steps", "a wait for data", "work that is shared", "nothing known", "a layer of unknown work"],
+    ids=[
+        "short steps",
+        "a wait for data",
+        "work that is shared",
+        "little work",
+        "nothing known",
+        "a layer of unknown work",
+    ],
 )
 def test_it_is_not_said_otherwise(changes):
     assert not found(**changes)

@@ -14,6 +14,10 @@ STEP_SHARE = 0.8
 WORK_SHARE, TIME_SHARE = 0.7, 0.5
 LONG_STEP = 0.2
 """Seconds: shorter steps are nobody's trouble, whatever they are made of."""
+MUCH_WORK = 20e9
+"""Floating point operations of a layer in a step: a step that is long with less is long for another reason."""
+USUAL_BATCH = 32
+"""Where the size of the batches is not known."""
 SAVED = (0.3, 0.6)
 """Of the layer's time, with half its width: the layers around it get faster, too, and small products slower."""
 
@@ -26,9 +30,9 @@ class DominantLayer(Rule):
     one with many, before any pooling, can cost more than all other layers together.
 
     fitscope says so when steps take at least 80 % of the training (once it runs) and 0.2 seconds each, and one
-    layer has at least 70 % of the floating point operations of a step, all layers being known; if `fitscope layers`
-    has measured it, the layer must take at least half of the step, too. It says nothing of accuracy: whether a
-    smaller layer learns as well only your data can tell.
+    layer has at least 70 % of the floating point operations of a step and 20 billion of them, all layers being known;
+    if `fitscope layers` has measured it, the layer must take at least half of the step, too. It says nothing of
+    accuracy: whether a smaller layer learns as well only your data can tell.
 
     Change: half the filters or units take about half the time (the estimate is for that). A stride or a pooling
     before the layer takes places away, a 1x1 convolution before it takes channels away. `fitscope layers train.py`
@@ -57,8 +61,9 @@ class DominantLayer(Rule):
             return
         first = costs[0]
         work = first["flops"] / case.settings(region)["work"]
+        in_step = first["flops"] * (case.settings(region).get("batch_size") or USUAL_BATCH)
         measured = _measured(case, str(first["name"]))
-        if work < WORK_SHARE or (measured is not None and measured < TIME_SHARE):
+        if work < WORK_SHARE or in_step < MUCH_WORK or (measured is not None and measured < TIME_SHARE):
             return
         part = measured if measured is not None else work
         shape = "\N{MULTIPLICATION SIGN}".join(str(size) for size in first["input"])
