@@ -81,11 +81,17 @@ def test_an_instruction_that_the_compiler_made_belongs_to_its_neighbors():
         6: Instruction("window", "reduce-window", "", [5, 2]),
         7: Instruction("scatter", "scatter", "jit(step)/transpose(jvp(fitscope.6.))/scatter", [6]),
         8: Instruction("of_the_step", "add", "jit(step)/add", [4]),
+        9: Instruction("turned", "transpose", "", [1]),
+        10: Instruction("later_gradient", "convolution", "", [2, 9]),
+        11: Instruction("turned_back", "copy", "", [10]),
+        12: Instruction("other_weights", "subtract", "jit(step)/fitscope.u8./sub", [11]),
     }
     found = {name: each.scope for name, each in place({0: Computation(instructions, 8)}, scope_of).items()}
     assert found["filter_gradient"] == ("7", True)
     assert found["window"] == found["numbers"] == ("6", True)
     assert found["of_the_step"] is None
+    # Not to the layer whose activations it is computed from, though they are the first to be known.
+    assert found["later_gradient"] == found["turned_back"] == ("8", True)
 
 
 def test_a_fusion_belongs_to_the_heaviest_instruction_in_it():

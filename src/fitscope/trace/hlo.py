@@ -6,9 +6,11 @@ to what their neighbors belong to.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from fitscope.model import UPDATE
 from fitscope.trace import wire
 
 PLANE, PLANE_NAME, PLANE_EVENTS = 1, 2, 4
@@ -19,6 +21,7 @@ OP_NAME = 2
 HOLDERS = ("while", "conditional", "call")
 """Instructions that take time only as long as others, which are listed themselves, run in them."""
 HEAVY = ("dot", "convolution", "custom-call")
+_UPDATE = re.compile(UPDATE + r"\d+")
 PASSES = 4
 """How far a scope travels to neighbors that have none."""
 
@@ -80,12 +83,16 @@ def place(computations: dict[int, Computation], scope_of: Callable[[str], Scope 
         for number, instruction in computation.instructions.items():
             for operand in instruction.operands:
                 users.setdefault(operand, []).append(number)
-        for _ in range(PASSES):
-            nameless = [number for number, scope in scopes.items() if scope is None]
+        nameless = [
+            number
+            for number, scope in scopes.items()
+            if scope is None and not _names_its_origin(computation.instructions[number])
+        ]
+        for certain in (True,) * PASSES + (False,) * PASSES:
             new = {
-                number: _from_neighbors(computation.instructions[number], users.get(number, []), scopes)
+                number: _from_neighbors(computation.instructions[number], users.get(number, []), scopes, certain)
                 for number in nameless
-                if not _names_its_origin(computation.instructions[number])
+                if scopes[number] is None
             }
             scopes.update({number: scope for number, scope in new.items() if scope is not None})
         for number, instruction in computation.instructions.items():
@@ -119,13 +126,20 @@ def _own(
     return None
 
 
-def _from_neighbors(instruction: Instruction, users: Iterable[int], scopes: dict[int, Scope | None]) -> Scope | None:
-    """What a gradient is computed from tells more than who takes it; otherwise the users do."""
+def _from_neighbors(
+    instruction: Instruction, users: Iterable[int], scopes: dict[int, Scope | None], certain: bool
+) -> Scope | None:
+    """What goes into the update of a layer's weights is their gradient; otherwise it belongs to the layer that takes it.
+
+    What nobody takes, but is computed from a gradient, is one, too; in the end it belongs to whoever is near.
+    """
     before = [scope for each in instruction.operands if (scope := scopes.get(each)) is not None]
     after = [scope for each in users if (scope := scopes.get(each)) is not None]
-    layers = [scope for scope in after if scope[0].isdigit()]
+    updates = [(scope[0][len(UPDATE) :], True) for scope in after if _UPDATE.fullmatch(scope[0])]
     back = [scope for scope in before if scope[1]]
-    return next(iter((*back, *layers, *before, *after)), None)
+    layers = [scope for scope in after if scope[0].isdigit()]
+    near = [] if certain else [*before, *after]
+    return next(iter((*updates, *layers, *back, *near)), None)
 
 
 def _computations(module: memoryview) -> dict[int, Computation]:
