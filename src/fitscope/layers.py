@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
@@ -18,7 +18,7 @@ from fitscope import limits, store, words
 from fitscope.compare import student
 from fitscope.doctor import speed
 from fitscope.doctor.examine import ask
-from fitscope.experiment import Workspace, script_version
+from fitscope.experiment import Attempt, Workspace, script_version, unguarded
 from fitscope.model import UPDATE, FitscopeError, LayerAccount, LayerCost, Run
 from fitscope.observe import start
 from fitscope.rules.case import FOREIGN_CORES
@@ -45,18 +45,14 @@ def measure(
     """Runs a script up to its first training step, measures that, and ends it."""
     folder = Path.cwd()
     began = time.time()
-    plain = script_version(script.name, script, arguments, {})
-    version = replace(plain, environment={start.LAYERS: repr(seconds)})
+    version = script_version(script.name, script, arguments, {})
     with Workspace(folder) as workspace:
-        if workspace.warning:
-            tell(workspace.warning)
+        if warning := unguarded():
+            tell(warning)
         tell(f"{script.name} runs up to its first training step")
-        run = workspace.record(version, time.monotonic() + WAIT + 4 * seconds, _Progress(script.name, tell).look)
-        fact = next((fact for fact in run.facts if fact["fact"] == "layers"), None)
-        if fact is None:
-            raise _nothing_to_measure(script.name)
-        if "problem" in fact:
-            raise FitscopeError(f"the step of {script.name} could not be measured: {fact['problem']}.")
+        deadline = time.monotonic() + WAIT + 4 * seconds
+        watch = _Progress(script.name, tell).look
+        run, fact = _measured(workspace.attempt(version, deadline, {start.LAYERS: repr(seconds)}, watch), script.name)
         tell("reading the profiles")
         rounds = [scopes.read(Path(run.path).parent / str(name)) for name in fact["traces"]]
     tell("measuring what this machine reaches on a matrix multiplication")
@@ -83,6 +79,22 @@ def measure(
         layers=tuple(costs.layers()),
         notes=(*fact["notes"], *costs.notes, *_disturbed(run)),
     )
+
+
+def _measured(attempt: Attempt, script: str) -> tuple[Run, dict[str, Any]]:
+    """The run and what was measured in it, or a sentence about why that is nothing."""
+    run = attempt.run
+    fact = next((fact for fact in run.facts if fact["fact"] == "layers"), None) if run is not None else None
+    if run is not None and fact is not None:
+        if "problem" in fact:
+            raise FitscopeError(f"the step of {script} could not be measured: {fact['problem']}.")
+        return run, fact
+    if attempt.code is None:
+        raise FitscopeError(f"{script} made no training step within {words.seconds(attempt.seconds)}.")
+    if attempt.code:
+        last = (attempt.output.strip().splitlines() or [""])[-1].strip()[:200]
+        raise FitscopeError(f"{script} ended with exit code {attempt.code}" + (f": {last}." if last else "."))
+    raise _nothing_to_measure(script)
 
 
 class _Progress:

@@ -129,7 +129,7 @@ def _own(
 def _from_neighbors(
     instruction: Instruction, users: Iterable[int], scopes: dict[int, Scope | None], certain: bool
 ) -> Scope | None:
-    """What goes into the update of a layer's weights is their gradient; otherwise it belongs to the layer that takes it.
+    """What goes into the update of weights is their gradient; otherwise it belongs to the layer that takes it.
 
     What nobody takes, but is computed from a gradient, is one, too; in the end it belongs to whoever is near.
     """
