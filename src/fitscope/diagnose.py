@@ -14,6 +14,7 @@ from fitscope.rules import CATALOG
 from fitscope.rules.case import FOREIGN_CORES, LEAST, Case
 from fitscope.rules.rule import Cause, Rule
 from fitscope.source import Script
+from fitscope.store import layers_of
 from fitscope.trace.read import of_run
 
 FEW_SECONDS = 1.0
@@ -23,11 +24,12 @@ FEW_STEPS = 10
 
 def diagnose(run: Run, account: Account) -> Report:
     """What a run says, findings and all."""
-    case = Case(run, account, _reader(run))
+    layers = layers_of(run)
+    case = Case(run, account, _reader(run), layers)
     trace, problem = of_run(run)
     doubts = (*_doubts(case), *([problem] if problem else []))
     if case.seconds < FEW_SECONDS:
-        return Report(run, account, (), doubts, trace)
+        return Report(run, account, (), doubts, trace, layers)
     found: list[tuple[Rule, Cause]] = []
     for rule in CATALOG:
         try:
@@ -43,7 +45,7 @@ def diagnose(run: Run, account: Account) -> Report:
         low = min(low, high)
         room -= high
         findings.append(_finding(case, rule, cause, low, high))
-    return Report(run, account, tuple(_with_proof(run, finding) for finding in findings), doubts, trace)
+    return Report(run, account, tuple(_with_proof(run, finding) for finding in findings), doubts, trace, layers)
 
 
 def _with_proof(run: Run, finding: Finding) -> Finding:

@@ -297,13 +297,23 @@ class Workspace:
             path.write_bytes(path.read_bytes().replace(here, there))
         return path
 
-    def attempt(self, version: Version, deadline: float, told: Mapping[str, str]) -> Attempt:
-        """Runs a version once, however it ends; `told` are variables of its environment."""
+    def attempt(
+        self,
+        version: Version,
+        deadline: float,
+        told: Mapping[str, str],
+        watch: Callable[[Path], None] = lambda path: None,
+    ) -> Attempt:
+        """Runs a version once, however it ends; `told` are variables of its environment.
+
+        `watch` may look at its run file once a second.
+        """
         path = self._top / f"{self._number + 1}.run"
         started, began = time.time(), time.monotonic()
         meter, exits = _Samples(started, lambda line: append(path, line)), _Exit(path)
 
         def look(pid: int) -> int | None:
+            watch(path)
             return NO_MEMORY if machine.memory_left() < LEAST_MEMORY else exits.look(pid)
 
         with self._copied(version) as place:

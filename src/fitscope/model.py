@@ -11,6 +11,12 @@ SCHEMA = 1
 TRACE_ENDINGS = (".xplane.pb", ".pt.trace.json.gz")
 """How the names of device traces end; that of a run lies beside it, under the run's name."""
 
+SCOPE = "fitscope."
+"""Begins the scope that a layer's operations are traced in where layers are told apart: fitscope.12."""
+
+UPDATE = "u"
+"""Begins the number of a layer in the scope of its weights' update: fitscope.u12."""
+
 PHASES = (
     "data",
     "transfer",
@@ -628,6 +634,69 @@ class Sweep:
 
 
 @dataclass(frozen=True)
+class LayerCost:
+    """What a layer costs in one step, or what the optimizer, the loss, the metrics or the rest of the step do."""
+
+    name: str
+    part: str
+    """layer, optimizer, loss, metrics or rest"""
+    kind: str
+    """The layer's class."""
+    calls: int
+    seconds: float
+    """Forward, backward and update together."""
+    share: float
+    """Of the step."""
+    plus_minus: float | None
+    """Seconds that the measurement may be off, at 95 %; None where too few steps were seen to tell."""
+    forward_seconds: float
+    backward_seconds: float
+    update_seconds: float
+    """The optimizer's work on the layer's weights."""
+    parameters: int
+    activation_bytes: int
+    """Of the layer's outputs."""
+    flops: int | None
+    """Of forward and backward together; None where the layer's kind does not tell."""
+    forward_flops: int | None
+    flops_per_second: float | None
+    peak_share: float | None
+    """Of what a matrix multiplication reaches here."""
+    bound: str
+    """compute, memory or dispatch: what the time is spent on"""
+    output: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LayerAccount:
+    """What each layer costs in the real step of a training; the parts add up to the step."""
+
+    script: str
+    argv: tuple[str, ...]
+    cwd: str
+    started: float
+    backend: str
+    versions: dict[str, str]
+    device: str
+    model: str
+    batch: tuple[tuple[int, ...], ...]
+    """The shapes of the batch that was measured on."""
+    jit_compile: bool
+    step_seconds: float
+    plus_minus: float | None
+    steps: int
+    """Steps that were timed."""
+    profiled_steps: int
+    profiled_seconds: float
+    """A step on the profiler, before the profiler's own time is taken off."""
+    peak_flops: float | None
+    bandwidth: float | None
+    """Floating point operations of a matrix multiplication, and bytes copied in memory, per second, here."""
+    layers: tuple[LayerCost, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Report:
     """All that is said of a run: where the time went, what is wrong, and what makes that uncertain."""
 
@@ -636,6 +705,7 @@ class Report:
     findings: tuple[Finding, ...] = ()
     doubts: tuple[str, ...] = ()
     trace: Timeline | None = None
+    layers: LayerAccount | None = None
 
 
 @dataclass(frozen=True)

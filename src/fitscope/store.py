@@ -9,6 +9,7 @@ import time
 import zlib
 from array import array
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from fitscope.model import (
     Compile,
     FitscopeError,
     Inside,
+    LayerAccount,
+    LayerCost,
     MachineSample,
     Mark,
     Node,
@@ -33,6 +36,10 @@ from fitscope.model import (
 FOLDER = ".fitscope"
 PAGE_ENDING = ".html"
 """The page of a run that is opened from the command line stands beside it."""
+LAYERS_ENDING = ".layers"
+"""What `fitscope layers` has measured."""
+MOST_KEPT = 5
+"""Of these files, for each script."""
 _OUR_NAME = re.compile(r"(?P<script>.+)-\d{8}-\d{6}(-\d+)?\.run")
 MOST_TICKS = 2000
 """Of a run of days two neighbors are put together, and again, so that as many remain at most."""
@@ -56,16 +63,19 @@ def read(path: Path) -> Run:
         raise FitscopeError(f"{path} is damaged and cannot be read ({type(error).__name__}: {error}).") from error
 
 
-def new_path(script: str) -> Path:
+def new_path(script: str, ending: str = ".run") -> Path:
     """A new file in .fitscope/, named by script and time."""
-    safe = re.sub(r"[^\w.-]+", "_", script) or "run"
-    stem = f"{safe}-{time.strftime('%Y%m%d-%H%M%S')}"
-    path = Path(FOLDER, f"{stem}.run")
+    stem = f"{_safe(script)}-{time.strftime('%Y%m%d-%H%M%S')}"
+    path = Path(FOLDER, f"{stem}{ending}")
     number = 2
     while path.exists():
-        path = Path(FOLDER, f"{stem}-{number}.run")
+        path = Path(FOLDER, f"{stem}-{number}{ending}")
         number += 1
     return path
+
+
+def _safe(script: str) -> str:
+    return re.sub(r"[^\w.-]+", "_", script) or "run"
 
 
 def check_replaceable(path: Path) -> None:
@@ -103,6 +113,54 @@ def prune(folder: Path, keep: int) -> int:
         for ending in (*TRACE_ENDINGS, PAGE_ENDING):
             path.with_name(path.stem + ending).unlink(missing_ok=True)
     return len(old)
+
+
+def keep_layers(account: LayerAccount) -> Path | None:
+    """Keeps what the layers of a script cost, beside its runs; None where nothing can be written."""
+    script = Path(account.script).stem
+    path = new_path(script, LAYERS_ENDING)
+    named = re.compile(re.escape(_safe(script)) + r"-\d{8}-\d{6}(-\d+)?" + re.escape(LAYERS_ENDING))
+    try:
+        path.parent.mkdir(exist_ok=True)
+        ignore = path.parent / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n")
+        path.write_text(json.dumps({"fitscope_layers": SCHEMA, **asdict(account)}))
+        mine = [each for each in path.parent.glob(f"*{LAYERS_ENDING}") if named.fullmatch(each.name)]
+        for old in sorted(mine, key=_written)[:-MOST_KEPT]:
+            old.unlink(missing_ok=True)
+    except OSError:
+        return None
+    return path
+
+
+def layers_of(run: Run) -> LayerAccount | None:
+    """What the layers cost in the training of a run, if it was measured with the same script and arguments."""
+    script = Path(run.cwd, run.script)
+    changed = script.stat().st_mtime if script.is_file() else None
+    for path in sorted(Path(run.path).parent.glob(f"*{LAYERS_ENDING}"), key=_written, reverse=True):
+        found = _read_layers(path)
+        if found is None or (found.argv, found.backend) != (run.argv, run.backend):
+            continue
+        if Path(found.cwd, found.script) != script or changed is None:
+            continue
+        if changed <= min(found.started, run.started):
+            return found
+    return None
+
+
+def _read_layers(path: Path) -> LayerAccount | None:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        if value.pop("fitscope_layers", SCHEMA + 1) > SCHEMA:
+            return None
+        layers = tuple(LayerCost(**{**each, "output": tuple(each["output"])}) for each in value.pop("layers"))
+        batch = tuple(tuple(shape) for shape in value.pop("batch"))
+        return LayerAccount(
+            **{**value, "argv": tuple(value["argv"]), "notes": tuple(value["notes"])}, batch=batch, layers=layers
+        )
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
 
 
 def _written(path: Path) -> tuple[float, str]:

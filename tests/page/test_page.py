@@ -74,6 +74,7 @@ def test_the_verdict_comes_first_and_everything_has_its_place(open_page, report)
         "What to change",
         "How it went on",
         "The input",
+        "Layers",
         "Your code",
         "Over time",
         "Other places that train, evaluate or predict",

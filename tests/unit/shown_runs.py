@@ -15,6 +15,8 @@ from fitscope.model import (
     Compile,
     Evidence,
     Finding,
+    LayerAccount,
+    LayerCost,
     MachineSample,
     Mark,
     Patch,
@@ -109,10 +111,57 @@ def full(folder, name="Waits.on_train_batch_end", file="train.py"):
             f"--- a/{file}\n+++ b/{file}\n@@ -5 +5 @@\n-    {name}\n+    fitscope.Every({name})\n", "fewer calls"
         ),
     )
-    return replace(
-        report,
-        findings=(finding, replace(finding, verified=None, proof="no verdict: busy")),
-        doubts=("Other programs were busy.",),
+    found = (finding, replace(finding, verified=None, proof="no verdict: busy"))
+    return replace(report, findings=found, doubts=("Other programs were busy.",), layers=layer_account(name))
+
+
+def layer_account(name="conv"):
+    """What three parts of a step cost."""
+    conv = LayerCost(
+        name=name,
+        part="layer",
+        kind="Conv2D",
+        calls=2,
+        seconds=0.0375,
+        share=0.75,
+        plus_minus=0.00125,
+        forward_seconds=0.0125,
+        backward_seconds=0.02,
+        update_seconds=0.005,
+        parameters=9248,
+        activation_bytes=1_605_632,
+        flops=3_000_000_000,
+        forward_flops=1_000_000_000,
+        flops_per_second=92.3e9,
+        peak_share=0.615,
+        bound="compute",
+        output=(32, 28, 28, 16),
+    )
+    nothing = {"kind": "", "parameters": 0, "activation_bytes": 0, "flops": None, "forward_flops": None, "output": ()}
+    nothing |= {"flops_per_second": None, "peak_share": None, "calls": 1, "backward_seconds": 0.0}
+    nothing |= {"update_seconds": 0.0, "bound": "dispatch"}
+    loss = replace(conv, name="loss", part="loss", seconds=0.0025, share=0.05, forward_seconds=0.0025, **nothing)
+    rest = replace(loss, name="rest of the step", part="rest", seconds=0.01, share=0.2, forward_seconds=0.01)
+    return LayerAccount(
+        script="train.py",
+        argv=(),
+        cwd="/project",
+        started=2.0,
+        backend="tensorflow",
+        versions={"keras": "3.15.1"},
+        device="cpu",
+        model="model",
+        batch=((32, 28, 28, 3), (32,)),
+        jit_compile=False,
+        step_seconds=0.05,
+        plus_minus=0.00175,
+        steps=300,
+        profiled_steps=48,
+        profiled_seconds=0.0525,
+        peak_flops=150e9,
+        bandwidth=22e9,
+        layers=(conv, loss, rest),
+        notes=("Other programs were busy.",),
     )
 
 

@@ -68,7 +68,7 @@ def xspace() -> bytes:
 
 
 def _plane(
-    name: str, lines: dict[str, list[tuple[str, float, float]]], stats: dict[str, dict[str, int]] | None = None
+    name: str, lines: dict[str, list[tuple[str, float, float]]], stats: dict[str, dict[str, int | str]] | None = None
 ) -> bytes:
     names = sorted({event for events in lines.values() for event, _, _ in events})
     kinds = sorted({stat for found in (stats or {}).values() for stat in found})
@@ -79,7 +79,8 @@ def _plane(
             values = _number(1, names.index(event) + 1) + _number(2, int(start * 1e9))
             values += _number(3, int(milliseconds * 1e9))
             for stat, value in (stats or {}).get(event, {}).items():
-                values += _field(4, _number(1, kinds.index(stat) + 1) + _number(4, value))
+                told = _number(4, value) if isinstance(value, int) else _field(5, value.encode())
+                values += _field(4, _number(1, kinds.index(stat) + 1) + told)
             content += _field(4, values)
         body += _field(3, content)
     for index, event in enumerate(names, start=1):
@@ -104,3 +105,41 @@ def _varint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+def scoped_xspace() -> bytes:
+    """A step of 100 ms: an operation of TensorFlow, then instructions of XLA, one of which goes on elsewhere."""
+    tensorflow = "StatefulPartitionedCall/fitscope.1./conv2d/Conv2D:_FusedConv2D"
+    instruction = {"hlo_module": "jit_step", "program_id": 7}
+    return hlo_program() + _plane(
+        "/host:CPU",
+        {
+            "python": [("train", 0, 100)],
+            "tf_Compute/1": [(tensorflow, 10, 20), ("dot.1", 30, 10), ("unknown::event", 50, 40)],
+            "tf_XLAEigen/2": [("end: dot.1", 60, 0.001), ("dot.2", 60, 20)],
+        },
+        {
+            "train": {"step_num": 0},
+            "dot.1": {**instruction, "hlo_op": "dot.1", "_p": 5},
+            "end: dot.1": {"_c": 5},
+            "dot.2": {**instruction, "hlo_op": "dot.2"},
+        },
+    )
+
+
+def hlo_program() -> bytes:
+    """The plane in which a trace keeps its programs, with one of two instructions."""
+    names = {
+        1: ("dot.1", "jit(step)/jvp(fitscope.2.)/dot"),
+        2: ("dot.2", "jit(step)/transpose(jvp(fitscope.2.))/dot"),
+    }
+    instructions = b"".join(
+        _field(
+            2, _field(1, name.encode()) + _field(2, b"dot") + _field(7, _field(2, scope.encode())) + _number(35, at)
+        )
+        for at, (name, scope) in names.items()
+    )
+    module = _field(1, b"jit_step") + _field(3, _field(1, b"main") + instructions + _number(5, 1) + _number(6, 2))
+    stat = _number(1, 1) + _field(6, _field(1, module))
+    metadata = _number(1, 1) + _field(2, b"jit_step(7)") + _field(5, stat)
+    return _field(1, _field(2, b"/host:metadata") + _field(4, _number(1, 1) + _field(2, metadata)))

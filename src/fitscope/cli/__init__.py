@@ -21,6 +21,7 @@ COMMANDS = {
     "sweep": "Measure throughput, step time and memory over a setting.",
     "list": "List the recorded runs.",
     "materialize": "Run deterministic preprocessing once, to disk.",
+    "layers": "Say what each layer costs in the real step.",
     "trace": "Read a device trace made here or elsewhere.",
     "doctor": "Examine the machine: what it has, what the backends see, what they reach.",
     "demo": "Record a bundled slow example.",

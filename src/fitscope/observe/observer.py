@@ -7,7 +7,18 @@ import sys
 import threading
 from typing import Any
 
-from fitscope.observe import backends, callbacks, capture, grain_input, loaders, loops, tfdata, training, updates
+from fitscope.observe import (
+    backends,
+    callbacks,
+    capture,
+    dissect,
+    grain_input,
+    loaders,
+    loops,
+    tfdata,
+    training,
+    updates,
+)
 from fitscope.observe.imports import Finder
 from fitscope.observe.recorder import recorder
 from fitscope.observe.sampler import Sampler
@@ -96,6 +107,7 @@ class Observer:
         loops.hold(self.seams, backend)
         updates.hold(self.seams)
         capture.hold(self.seams, backend)
+        dissect.hold(self.seams, backend)
 
     def _tensorflow(self) -> None:
         try:

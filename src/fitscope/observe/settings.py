@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 from fitscope import limits
+from fitscope.observe import units
 from fitscope.observe.recorder import recorder
 
 CALLBACK_SETTINGS = {
@@ -15,6 +16,8 @@ CALLBACK_SETTINGS = {
     "EarlyStopping": ("monitor", "patience", "restore_best_weights"),
 }
 MOST_EPOCHS = 2000
+MOST_COSTS = 8
+"""Layers whose work is noted, those with the most."""
 
 _noted: set[tuple[int, int]] = set()
 
@@ -80,7 +83,17 @@ def _model(model: Any) -> dict[str, Any]:
         "compute_dtype": policies.most_common(1)[0][0] if policies else None,
         "multiplications": _multiplications(layers),
         "layers": dict(Counter(type(layer).__name__ for layer in layers).most_common(30)),
+        **_costs(model),
     }
+
+
+def _costs(model: Any) -> dict[str, Any]:
+    """The work of the layers; nothing where a layer of an unusual kind does not tell."""
+    try:
+        costs, complete = units.costs(model)
+    except Exception:
+        return {}
+    return {"costs": costs[:MOST_COSTS], "costs_complete": complete, "work": sum(each["flops"] for each in costs)}
 
 
 def _all_eager() -> bool:

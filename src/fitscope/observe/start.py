@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fitscope.observe import calibrate, capture, removals, trial
+from fitscope.observe import calibrate, capture, dissect, removals, trial
 from fitscope.observe.observer import observer
 from fitscope.observe.recorder import recorder
 from fitscope.observe.runfile import Sink
@@ -23,6 +23,8 @@ PARENT = "FITSCOPE_PARENT"
 FOR = "FITSCOPE_FOR"
 TRACE = "FITSCOPE_TRACE"
 """Environment: a device trace is asked for."""
+LAYERS = "FITSCOPE_LAYERS"
+"""Environment of `fitscope layers`: the seconds in which the step of the first training is measured."""
 SEED = "FITSCOPE_SEED"
 """Environment of an experiment: random numbers begin here in every run, and the weights are noted at the end."""
 OVERRIDES = "FITSCOPE_OVERRIDES"
@@ -64,6 +66,8 @@ class Process:
         if os.environ.get(TRACE):
             capture.arm(self.path)
             recorder.ticks.append(capture.look)
+        if os.environ.get(LAYERS):
+            dissect.arm(self.path, float(os.environ[LAYERS]))
         observer.watch()
         self._note_exceptions()
         atexit.register(self.finish)

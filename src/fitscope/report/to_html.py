@@ -21,6 +21,7 @@ from markupsafe import Markup, escape
 from fitscope import words
 from fitscope.model import Evidence, FitscopeError, Region, Report, Run, Speedup, Where
 from fitscope.report import charts, phrases
+from fitscope.report.layers import gigaflops
 from fitscope.report.to_json import report_value
 
 MOST_REGIONS = 12
@@ -113,6 +114,7 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "cores": lambda value: f"{value:.1f}",
     "times": lambda value: f"{value:.0f}" if value >= 9.95 else f"{value:.1f}",
     "number": lambda value: f"{value:,.0f}",
+    "gigaflops": gigaflops,
     "evidence": lambda value: words.evidence(Evidence(value["what"], float(value["value"]), value["unit"])),
     "speedup": lambda value: words.speedup(Speedup(float(value["low"]), float(value["high"]))),
     "verified": lambda value: words.verified(Speedup(float(value["low"]), float(value["high"]))),

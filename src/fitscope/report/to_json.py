@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from fitscope.model import SCHEMA, Finding, Line, Part, Region, Report, Stage, Where
+from fitscope.report.layers import layers_value
 from fitscope.report.timeline import timeline_value
 
 
@@ -39,6 +40,7 @@ def report_value(report: Report) -> dict[str, Any]:
         "doubts": list(report.doubts),
         "lines": [{**vars(cost), "where": _where(cost.where)} for cost in account.lines],
         "trace": timeline_value(report.trace) if report.trace is not None else None,
+        "layers": layers_value(report.layers) if report.layers is not None else None,
     }
 
 

@@ -15,6 +15,7 @@ from fitscope import words
 from fitscope.model import Finding, Part, Region, Report, Run
 from fitscope.report import bars, phrases
 from fitscope.report.bars import WIDTH
+from fitscope.report.layers import layers_in_brief
 from fitscope.report.timeline import timeline_in_brief
 
 MOST_PARTS = 12
@@ -75,6 +76,9 @@ def to_terminal(report: Report, out: Console) -> None:
     out.print()
     if report.trace is not None:
         timeline_in_brief(report.trace, out)
+        out.print()
+    if report.layers is not None:
+        layers_in_brief(report.layers, out)
         out.print()
     if account.regions:
         _findings(report, out)

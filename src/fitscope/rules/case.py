@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from fitscope.model import Account, Evidence, Line, Part, Region, Run, Stage, Where
+from fitscope.model import Account, Evidence, LayerAccount, Line, Part, Region, Run, Stage, Where
 from fitscope.source import Script
 
 LEAST = 0.03
@@ -52,6 +52,8 @@ class Case:
     account: Account
     script_of: Callable[[str], Script | None] = field(default=lambda file: None)
     """Reads a source file of the user's, where it is at hand and unchanged."""
+    layers: LayerAccount | None = None
+    """What `fitscope layers` has measured of the same script."""
 
     @cached_property
     def seconds(self) -> float:

@@ -34,14 +34,14 @@ def read(text: bytes) -> Captured:
     events = value.get("traceEvents") if isinstance(value, dict) else value
     if not isinstance(events, list):
         raise ForeignError("it holds no traceEvents")
-    spans = list(_spans(events))
-    if not spans:
+    found = list(spans(events))
+    if not found:
         raise ForeignError("it holds no events of torch.profiler")
-    base = min(start for _, start, _ in spans)
+    base = min(start for _, start, _ in found)
     devices: dict[int, tuple[list[Event], list[Copy]]] = {}
     threads: dict[tuple[Any, Any], list[HostEvent]] = {}
     steps: dict[tuple[Any, Any], list[Event]] = {}
-    for event, start, long in spans:
+    for event, start, long in found:
         category, name = event["cat"], str(event.get("name", ""))
         at, seconds = (start - base) / 1e9, long / 1e9
         if category in KERNELS or category in COPIES:
@@ -71,13 +71,13 @@ def read(text: bytes) -> Captured:
             Device(f"GPU {number}", models.get(number, ""), tuple(kernels), tuple(copies))
             for number, (kernels, copies) in sorted(devices.items())
         ),
-        tuple(Thread(f"thread {tid}", tuple(found)) for (_, tid), found in threads.items()),
+        tuple(Thread(f"thread {tid}", tuple(each)) for (_, tid), each in threads.items()),
         tuple(sorted(marks, key=lambda step: step.start)),
         _rank(value),
     )
 
 
-def _spans(events: list[Any]) -> Iterator[tuple[dict[str, Any], int, int]]:
+def spans(events: list[Any]) -> Iterator[tuple[dict[str, Any], int, int]]:
     """The events that took time, with begin and duration in nanoseconds."""
     for event in events:
         if not isinstance(event, dict) or event.get("ph") != "X" or event.get("cat") not in KNOWN:

@@ -62,6 +62,15 @@ def _varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
             raise DamagedError("a number that is too long")
 
 
+def packed(data: memoryview) -> list[int]:
+    """Numbers that lie one after the other in one field."""
+    found, at = [], 0
+    while at < len(data):
+        value, at = _varint(data, at, len(data))
+        found.append(value)
+    return found
+
+
 def signed(value: int) -> int:
     """An int64, which is written as if it were unsigned."""
     return value - (1 << 64) if value >= 1 << 63 else value

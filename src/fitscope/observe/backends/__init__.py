@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -52,6 +53,17 @@ class Backend(Protocol):
 
     def mark_step(self, number: int) -> Any:
         """The same for a step, as the tools that read the trace expect it."""
+
+    def scope(self, name: str) -> Any:
+        """A context manager: operations that are traced in it have its name in a profile, and their gradients do."""
+
+    def repeat_step(
+        self, model: Any, function: Any, arguments: tuple[Any, ...]
+    ) -> tuple[Callable[[], None], Any, list[str]]:
+        """From a call of the model's compiled step: the same on one batch, as often as wanted.
+
+        Gives what makes one step and waits for its end, the batch, and what is different from the model's own step.
+        """
 
 
 def load(name: str) -> Backend:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from threading import get_ident
 from types import ModuleType
@@ -107,6 +109,25 @@ def mark(name: str) -> Any:
 def mark_step(number: int) -> Any:
     """Marks a step."""
     return sys.modules["jax"].profiler.StepTraceAnnotation("train", step_num=number)
+
+
+def scope(name: str) -> Any:
+    """Gives operations that are traced in it a name; those of the gradient have it in theirs."""
+    return sys.modules["jax"].named_scope(name)
+
+
+def repeat_step(model: Any, function: Any, arguments: tuple[Any, ...]) -> tuple[Callable[[], None], Any, list[str]]:
+    """The step on its first batch; the state goes from step to step, as in a training."""
+    jax: Any = sys.modules["jax"]
+    state, iterator = arguments
+    batch = next(iterator)
+    current = [state]
+
+    def step() -> None:
+        logs, current[0] = function(current[0], itertools.repeat(batch))
+        jax.block_until_ready((logs, current[0]))
+
+    return step, batch, []
 
 
 class _Batches:

@@ -6,6 +6,7 @@ import functools
 import re
 import sys
 import weakref
+from collections.abc import Callable
 from itertools import repeat
 from operator import add, sub
 from pathlib import Path
@@ -109,6 +110,43 @@ def mark_step(number: int) -> Any:
     """Marks a step; without `_r` the tools that read the trace see none."""
     profiler: Any = sys.modules["tensorflow"].profiler.experimental
     return profiler.Trace("train", step_num=number, _r=1)
+
+
+def scope(name: str) -> Any:
+    """Gives operations that are traced in it a name; those of the gradient have it in theirs."""
+    return sys.modules["tensorflow"].name_scope(name)
+
+
+def repeat_step(model: Any, function: Any, arguments: tuple[Any, ...]) -> tuple[Callable[[], None], Any, list[str]]:
+    """The step on its first batch, from a dataset that holds nothing else."""
+    tf: Any = sys.modules["tensorflow"]
+    (iterator,) = arguments
+    if isinstance(iterator, tf.distribute.DistributedIterator):
+        raise ValueError("a distribution strategy splits the step over devices, which is not read layer by layer yet")
+    batch = next(iterator)
+    dataset = tf.data.Dataset.from_tensors(batch).repeat()
+    given = getattr(iterator, "element_spec", None)
+    if given is not None:
+        dataset = dataset.map(lambda *parts: _as_loose_as(given, parts if isinstance(given, tuple) else parts[0]))
+    batches = iter(dataset.prefetch(1))
+
+    def step() -> None:
+        for value in tf.nest.flatten(function(batches))[:1]:
+            value.numpy()  # on a device the step is done when its result can be read
+
+    return step, batch, []
+
+
+def _as_loose_as(given: Any, parts: Any) -> Any:
+    """The same tensors with the sizes forgotten that the user's pipeline does not promise: the step is traced so."""
+    tf: Any = sys.modules["tensorflow"]
+
+    def loose(spec: Any, tensor: Any) -> Any:
+        if not isinstance(spec, tf.TensorSpec) or spec.shape.is_fully_defined():
+            return tensor
+        return tf.compat.v1.placeholder_with_default(tensor, spec.shape)
+
+    return tf.nest.map_structure(loose, given, parts)
 
 
 # --- the wait for data ------------------------------------------------------------------------------------

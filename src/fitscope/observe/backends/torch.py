@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -94,6 +96,26 @@ def mark(name: str) -> Any:
 def mark_step(number: int) -> Any:
     """Marks a step by the name that torch.profiler itself gives it."""
     return mark(f"ProfilerStep#{number}")
+
+
+def scope(name: str) -> Any:
+    """Marks the operations that run in it; those of the gradient are known by their numbers."""
+    return mark(name) if _profilers else contextlib.nullcontext()
+
+
+def repeat_step(model: Any, function: Any, arguments: tuple[Any, ...]) -> tuple[Callable[[], None], Any, list[str]]:
+    """The step on its first batch; without torch.compile, which leaves nothing of the layers."""
+    torch: Any = sys.modules["torch"]
+    (batches,) = arguments
+    compiled = bool(getattr(model, "jit_compile", False))
+    notes = ["measured without torch.compile, which leaves no layers to tell apart"] if compiled else []
+
+    def step() -> None:
+        model.train_step(batches[0]) if compiled else function(batches)
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+
+    return step, batches[0], notes
 
 
 _profilers: list[Any] = []

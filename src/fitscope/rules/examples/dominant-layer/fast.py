@@ -1,0 +1,14 @@
+import keras
+import numpy as np
+
+x, y = np.random.rand(256, 28, 28, 1), np.random.randint(0, 10, 256)
+model = keras.Sequential(
+    [
+        keras.layers.Conv2D(16, 3, strides=2, activation="relu"),
+        keras.layers.Conv2D(32, 3, activation="relu"),
+        keras.layers.GlobalMaxPooling2D(),
+        keras.layers.Dense(10, activation="softmax"),
+    ]
+)
+model.compile("adam", "sparse_categorical_crossentropy")
+model.fit(x, y, batch_size=64, epochs=2, verbose=0)
