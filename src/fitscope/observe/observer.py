@@ -7,7 +7,19 @@ import sys
 import threading
 from typing import Any
 
-from fitscope.observe import backends, callbacks, capture, grain_input, loaders, loops, tfdata, training, updates
+from fitscope.observe import (
+    backends,
+    callbacks,
+    capture,
+    grain_input,
+    loaders,
+    loops,
+    made,
+    metrics,
+    tfdata,
+    training,
+    updates,
+)
 from fitscope.observe.imports import Finder
 from fitscope.observe.recorder import recorder
 from fitscope.observe.sampler import Sampler
@@ -95,6 +107,8 @@ class Observer:
         loaders.hold(self.seams)
         loops.hold(self.seams, backend)
         updates.hold(self.seams)
+        made.hold(self.seams)
+        metrics.hold(self.seams, backend)
         capture.hold(self.seams, backend)
 
     def _tensorflow(self) -> None:

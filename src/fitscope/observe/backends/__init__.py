@@ -53,6 +53,15 @@ class Backend(Protocol):
     def mark_step(self, number: int) -> Any:
         """The same for a step, as the tools that read the trace expect it."""
 
+    def compiling(self) -> bool:
+        """Whether a compiler goes through Python code just now that nothing of ours may be in."""
+
+    def extent(self, traced: Any) -> int:
+        """How far the trace of a step has come."""
+
+    def cut(self, extent: int, given: tuple[Any, ...], variables: list[Any], batch_size: int | None) -> Any:
+        """What a step that is being traced computes for some variables since then; None if it cannot be cut out."""
+
 
 def load(name: str) -> Backend:
     """The module of a backend."""

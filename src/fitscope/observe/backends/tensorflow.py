@@ -13,7 +13,7 @@ from statistics import median
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from fitscope.observe import inner_loops, tfdata, updates
+from fitscope.observe import cut_graph, inner_loops, tfdata, updates
 from fitscope.observe.calls import Call, Waits, note_first
 from fitscope.observe.compiles import count
 from fitscope.observe.ledger import Ledger, Place, clock
@@ -109,6 +109,21 @@ def mark_step(number: int) -> Any:
     """Marks a step; without `_r` the tools that read the trace see none."""
     profiler: Any = sys.modules["tensorflow"].profiler.experimental
     return profiler.Trace("train", step_num=number, _r=1)
+
+
+def compiling() -> bool:
+    """Whether a compiler goes through Python code just now that nothing of ours may be in."""
+    return False  # a graph is traced with whatever Python does meanwhile
+
+
+def extent(traced: Any) -> int:
+    """How far the trace of a step has come."""
+    return cut_graph.extent(traced)
+
+
+def cut(extent: int, given: tuple[Any, ...], variables: list[Any], batch_size: int | None) -> Any:
+    """What a step that is being traced computes for some variables since then; None if it cannot be cut out."""
+    return cut_graph.cut(extent, given, variables, batch_size)
 
 
 # --- the wait for data ------------------------------------------------------------------------------------
