@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from fitscope.rules import callbacks, compiling, evaluation, execution, hardware, input, loading, model, tfdata
+from fitscope.rules import (
+    callbacks,
+    compiling,
+    evaluation,
+    execution,
+    hardware,
+    input,
+    loading,
+    model,
+    needless,
+    tfdata,
+)
 from fitscope.rules.rule import Rule
 
 _ALL: tuple[Rule, ...] = (
@@ -13,6 +24,7 @@ _ALL: tuple[Rule, ...] = (
     *execution.RULES,
     *compiling.RULES,
     *model.RULES,
+    *needless.RULES,
     *evaluation.RULES,
     *hardware.RULES,
 )
