@@ -83,7 +83,7 @@ class ExpensiveMetric(NeedlessWork):
                 share("of the training is the steps", step / case.seconds),
             ),
             # Beside the rest of a compiled step a metric may find an idle core.
-            saves=(0.45 * total, min(total, 0.92 * step)) if alone else case.saves(total, spread=1.3),
+            saves=(0.45 * total, min(total, 0.92 * step)) if alone else case.saves(total),
             remedy=self._remedy(first),
             claims=frozenset({f"{id(region)}:step"}),
         )
@@ -155,7 +155,7 @@ class UnfusedRecurrent(NeedlessWork):
             "unfused-recurrent",
             number=2,
             line="layers.LSTM(32, rec",
-            backends=("tensorflow", "torch"),
+            backends=("tensorflow",),
             estimable=False,
         ),
     )
