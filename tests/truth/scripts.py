@@ -20,11 +20,20 @@ history = model.fit(x, y, epochs=3, batch_size=32, verbose=0, validation_split=0
 )
 
 BITS = (
-    FIT
+    TRAIN
     + """
+def pairs(y_true, y_pred):
+    return keras.ops.mean(keras.ops.sort(keras.ops.abs(y_pred - keras.ops.transpose(y_pred)), axis=1))
+class Plain(keras.layers.Layer):
+    def call(self, x):
+        return x
+keras.ops.not_equal(Plain(name="plain")(keras.Input((4,))), 0)  # classes without a constructor of their own
+model.compile("adam", "mse", metrics=[pairs, keras.metrics.AUC()])
+model.fit(x, y, epochs=1, batch_size=32, verbose=0)  # after it the metrics are run alone
+history = model.fit(x, y, epochs=3, batch_size=32, verbose=0, validation_split=0.25)
 import hashlib
 weights = b"".join(w.tobytes() for w in model.get_weights())
-print(hashlib.sha256(weights).hexdigest(), repr(history.history))
+print(hashlib.sha256(weights).hexdigest(), repr(history.history), Plain(name="plain").get_config())
 """
 )
 

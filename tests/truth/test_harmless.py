@@ -49,7 +49,7 @@ def test_weights_and_history_are_equal_to_the_bit(tmp_path, backend):
     code, watched, err = run(tmp_path, FITSCOPE, "run", "-o", "it.run", "train.py", backend=backend)
     assert code == 0, err
     assert watched == bare
-    assert [region["call"] for region in report(tmp_path)["regions"]] == ["fit"]
+    assert [region["call"] for region in report(tmp_path)["regions"]] == ["fit", "fit"]
 
 
 def test_an_exception_is_printed_as_without_us(tmp_path):

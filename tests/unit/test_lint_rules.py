@@ -192,6 +192,10 @@ FOUND = {
         "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '-1'\n"
         "keras.mixed_precision.set_global_policy('mixed_float16')\n",
     ],
+    "unfused-recurrent": [
+        "net = layers.RNN(layers.LSTMCell(4))\n",
+        "cell = layers.GRUCell(4)\nnet = layers.RNN(cell, return_sequences=True)\n",
+    ],
     "float64-model": ["keras.config.set_floatx('float64')\n", "tf.keras.backend.set_floatx('float64')\n"],
     "dominant-validation": [
         "def batches(rows):\n    yield rows\nmodel.fit(batches(a), steps_per_epoch=len(a) // 32,"
@@ -324,6 +328,11 @@ SILENT = {
         layer("for head in range(4):\n    y = x[:, head]\nreturn y"),
         "def loss(y_true, y_pred):\n    for i in range(len(y_pred)):\n"
         "        f(y_pred[i])\nmodel.compile('sgd', loss)\n",
+    ],
+    "unfused-recurrent": [
+        "net = layers.LSTM(4, recurrent_dropout=0.2)\n",
+        "net = layers.RNN([layers.LSTMCell(4), layers.LSTMCell(4)])\n",
+        "class Cell(layers.Layer): pass\nnet = layers.RNN(Cell())\n",
     ],
     "float16-on-cpu": ["keras.mixed_precision.set_global_policy('mixed_float16')\n"],
     "float64-model": ["keras.config.set_floatx('float32')\n", "x = np.zeros(3, dtype='float64')\n"],

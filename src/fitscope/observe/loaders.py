@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from threading import get_ident
 from typing import Any
 
-from fitscope.observe import loops
+from fitscope.observe import loops, padding
 from fitscope.observe.calls import Call
 from fitscope.observe.ledger import Ledger, Place, clock
 from fitscope.observe.recorder import recorder
@@ -72,6 +72,13 @@ def training_root() -> int | None:
     return None
 
 
+def look_at(batch: Any) -> None:
+    """One of the first batches is looked at for padding."""
+    root = training_root()
+    if root is not None:
+        padding.fetched(root, batch)
+
+
 class _Items:
     """A PyDataset whose items are timed; everything else is the user's own object."""
 
@@ -81,7 +88,9 @@ class _Items:
 
     def __getitem__(self, index: Any) -> Any:
         with self._function:
-            return self._dataset[index]
+            batch = self._dataset[index]
+        look_at(batch)
+        return batch
 
     def __getattr__(self, attribute: str) -> Any:
         return getattr(self._dataset, attribute)
@@ -142,6 +151,7 @@ def _timed(batches: Any, function: Function) -> Iterator[Any]:
             batch = next(iterator, _END)
         if batch is _END:
             return
+        look_at(batch)
         yield batch
 
 

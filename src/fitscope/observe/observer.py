@@ -15,6 +15,8 @@ from fitscope.observe import (
     grain_input,
     loaders,
     loops,
+    made,
+    metrics,
     tfdata,
     training,
     updates,
@@ -106,6 +108,8 @@ class Observer:
         loaders.hold(self.seams)
         loops.hold(self.seams, backend)
         updates.hold(self.seams)
+        made.hold(self.seams)
+        metrics.hold(self.seams, backend)
         capture.hold(self.seams, backend)
         dissect.hold(self.seams, backend)
 

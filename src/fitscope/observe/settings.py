@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from fitscope import limits
-from fitscope.observe import units
+from fitscope.observe import architecture, units
 from fitscope.observe.recorder import recorder
 
 CALLBACK_SETTINGS = {
@@ -30,6 +30,7 @@ def note(root: int, model: Any, device: str, callbacks: Any = (), batch_size: in
     _noted.add(key)
     try:
         found = _model(model)
+        architecture.note(root, model, batch_size)
     except Exception as error:  # a model of an unusual kind: the recording goes on without
         reason = f"{type(error).__name__}: {error}"
         recorder.fact("problem", says=f"What the model was set to do could not be read ({reason}).")

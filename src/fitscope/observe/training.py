@@ -10,7 +10,7 @@ from threading import get_ident
 from types import FrameType
 from typing import Any
 
-from fitscope.observe import callbacks, loops, settings
+from fitscope.observe import callbacks, loops, memory, metrics, padding, settings
 from fitscope.observe.backends import Backend
 from fitscope.observe.calls import Call, Stations, note_first
 from fitscope.observe.contention import Contention
@@ -64,7 +64,10 @@ def _beginning(kind: str) -> Any:
         if outer is None:
             where = caller()
             if not loops.contains(ledger, kind):
-                return begin(ledger, kind, where, model)
+                call = begin(ledger, kind, where, model)
+                if kind == "fit":
+                    padding.given(call.root, args[0] if args else kwargs.get("x"))
+                return call
             root = ledger.tree.node(ledger.node, "call", kind, where)
         elif kind == "evaluate" and kwargs.get("_use_cached_eval_dataset"):
             root = _validation_root(outer)
@@ -107,6 +110,9 @@ def _ending(kind: str, backend: Backend) -> Any:
                 settings.note(call.root, call.model, backend.device(), batch_size=_rows(call.batch))
             elif call.region is not None and kind == "fit" and call.region.calls <= 20:
                 settings.history(call.root, call.model)
+                if error is None or isinstance(error, callbacks.EnoughRecorded):
+                    metrics.note(ledger, call, backend.device())
+                    memory.note(ledger, call)
             end(ledger, call)
             if recorder.stopped and call.outer is None and error is None:
                 raise callbacks.EnoughRecorded
@@ -292,8 +298,10 @@ def _fetching(original: Any) -> Any:
         began = ledger.enter(stations.data)
         item = original(self)
         now = ledger.back(stations.loop)
-        if call.executions == 1 and call.region is not None:
-            note_first(call.root, now - began)
+        if call.region is not None and call.executions <= padding.BATCHES:
+            if call.executions == 1:
+                note_first(call.root, now - began)
+            padding.looped(call.root, item)
         return item
 
     return fetch

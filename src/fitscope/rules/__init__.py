@@ -12,6 +12,7 @@ from fitscope.rules import (
     layers,
     loading,
     model,
+    needless,
     tfdata,
 )
 from fitscope.rules.rule import Rule
@@ -25,6 +26,7 @@ _ALL: tuple[Rule, ...] = (
     *compiling.RULES,
     *model.RULES,
     *layers.RULES,
+    *needless.RULES,
     *evaluation.RULES,
     *hardware.RULES,
 )

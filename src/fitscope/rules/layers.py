@@ -39,7 +39,7 @@ class DominantLayer(Rule):
     measures what each layer takes, and again after the change.
     """
 
-    code = "FS409"
+    code = "FS408"
     name = "dominant-layer"
     family = "model"
     rank = 80

@@ -65,6 +65,15 @@ class Backend(Protocol):
         Gives what makes one step and waits for its end, the batch, and what is different from the model's own step.
         """
 
+    def compiling(self) -> bool:
+        """Whether a compiler goes through Python code just now that nothing of ours may be in."""
+
+    def extent(self, traced: Any) -> int:
+        """How far the trace of a step has come."""
+
+    def cut(self, extent: int, given: tuple[Any, ...], variables: list[Any], batch_size: int | None) -> Any:
+        """What a step that is being traced computes for some variables since then; None if it cannot be cut out."""
+
 
 def load(name: str) -> Backend:
     """The module of a backend."""

@@ -11,7 +11,7 @@ from threading import get_ident
 from types import ModuleType
 from typing import Any
 
-from fitscope.observe import inner_loops, updates
+from fitscope.observe import cut_jaxpr, inner_loops, padding, updates
 from fitscope.observe.calls import Call, Waits, note_first
 from fitscope.observe.compiles import note
 from fitscope.observe.ledger import Ledger, clock
@@ -130,6 +130,21 @@ def repeat_step(model: Any, function: Any, arguments: tuple[Any, ...]) -> tuple[
     return step, batch, []
 
 
+def compiling() -> bool:
+    """Whether a compiler goes through Python code just now that nothing of ours may be in."""
+    return False  # a step is traced with whatever Python does meanwhile
+
+
+def extent(traced: Any) -> int:
+    """How far the trace of a step has come."""
+    return 0  # its values know where they come from
+
+
+def cut(extent: int, given: tuple[Any, ...], variables: list[Any], batch_size: int | None) -> Any:
+    """What a step that is being traced computes for some variables since then; None if it cannot be cut out."""
+    return cut_jaxpr.cut(given, variables)
+
+
 class _Batches:
     """Passes batches on and charges the wait for them."""
 
@@ -150,6 +165,8 @@ class _Batches:
         began = ledger.since
         try:
             call.batch = batch = next(self._iterator)
+            if call.begun and call.region is not None:
+                padding.fetched(call.root, batch)
             return batch
         finally:
             now = ledger.back(node)

@@ -14,7 +14,7 @@ from statistics import median
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from fitscope.observe import inner_loops, tfdata, updates
+from fitscope.observe import cut_graph, inner_loops, tfdata, updates
 from fitscope.observe.calls import Call, Waits, note_first
 from fitscope.observe.compiles import count
 from fitscope.observe.ledger import Ledger, Place, clock
@@ -147,6 +147,21 @@ def _as_loose_as(given: Any, parts: Any) -> Any:
         return tf.compat.v1.placeholder_with_default(tensor, spec.shape)
 
     return tf.nest.map_structure(loose, given, parts)
+
+
+def compiling() -> bool:
+    """Whether a compiler goes through Python code just now that nothing of ours may be in."""
+    return False  # a graph is traced with whatever Python does meanwhile
+
+
+def extent(traced: Any) -> int:
+    """How far the trace of a step has come."""
+    return cut_graph.extent(traced)
+
+
+def cut(extent: int, given: tuple[Any, ...], variables: list[Any], batch_size: int | None) -> Any:
+    """What a step that is being traced computes for some variables since then; None if it cannot be cut out."""
+    return cut_graph.cut(extent, given, variables, batch_size)
 
 
 # --- the wait for data ------------------------------------------------------------------------------------

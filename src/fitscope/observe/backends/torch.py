@@ -118,6 +118,21 @@ def repeat_step(model: Any, function: Any, arguments: tuple[Any, ...]) -> tuple[
     return step, batches[0], notes
 
 
+def compiling() -> bool:
+    """Whether a compiler goes through Python code just now that nothing of ours may be in."""
+    return bool(sys.modules["torch"].compiler.is_compiling())
+
+
+def extent(traced: Any) -> int:
+    """How far the trace of a step has come."""
+    return 0
+
+
+def cut(extent: int, given: tuple[Any, ...], variables: list[Any], batch_size: int | None) -> Any:
+    """What a step that is being traced computes for some variables since then; None if it cannot be cut out."""
+    return None  # steps run eagerly, or are compiled from their code
+
+
 _profilers: list[Any] = []
 
 

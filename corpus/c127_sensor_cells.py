@@ -1,0 +1,34 @@
+import os
+os.environ["KERAS_BACKEND"] = "torch"
+import keras
+import numpy as np
+from keras import layers
+
+rng = np.random.default_rng(127)
+sensors = rng.normal(size=(800, 36, 10)).astype("float32")
+wear = sensors.mean(axis=(1, 2))[:, None]
+
+
+class Encoder(layers.Layer):
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.first = layers.RNN(layers.LSTMCell(units, recurrent_dropout=0.1), return_sequences=True)
+        self.second = layers.RNN(layers.LSTMCell(units))
+
+    def call(self, x):
+        return self.second(self.first(x))
+
+
+class WearModel(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.encoder = Encoder(48)
+        self.head = layers.Dense(1)
+
+    def call(self, x):
+        return self.head(self.encoder(x))
+
+
+model = WearModel()
+model.compile("adam", "mse")
+model.fit(sensors, wear, batch_size=50, epochs=3, verbose=2)
