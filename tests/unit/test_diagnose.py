@@ -330,6 +330,8 @@ def test_numpy_in_a_function_that_the_step_calls_is_python_in_the_model(tmp_path
     source = "import numpy as np\ndef smooth(x):\n    return np.median(x, axis=-1)\n"
     assert sampled(tmp_path, source, "step", "the model") == ["python-in-model"]
     assert sampled(tmp_path, source.replace("np.median", "torch.median"), "step", "the model") == []
+    scaled = "import numpy as np\ndef attend(q, k, width):\n    return q @ k / np.sqrt(width)\n"
+    assert sampled(tmp_path, scaled, "step", "the model") == []
     # In a loop by hand the same line may prepare a batch.
     assert sampled(tmp_path, source, "step", "the model", call="loop") == []
 

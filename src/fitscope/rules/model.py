@@ -14,6 +14,8 @@ from fitscope.source import INTO_PYTHON, Inner, Script
 
 IN_PYTHON = ("keras.ops.convert_to_numpy", "numpy.", "sklearn.metrics.")
 FEW_ROUNDS = 8
+SCALAR = ("ceil", "exp", "float32", "float64", "floor", "int32", "int64", "log", "log2", "power", "prod", "sqrt")
+"""What NumPy is asked for a single number of, beside a tensor: the square root of a width, a number of elements."""
 ONE_BY_ONE = ("jax.lax.map", "keras.backend.map_fn", "keras.ops.map", "tensorflow.map_fn")
 TYPE_SETTERS = (
     *("keras.backend.set_floatx", "keras.config.set_dtype_policy", "keras.config.set_floatx"),
@@ -133,8 +135,15 @@ def _is_numpy(case: Case, region: Region, line: Line) -> bool:
     script = case.script_of(line.where.file)
     if script is None or region.call == "loop":
         return False
-    calls = [call for call in script.calls if call.lineno <= line.where.line <= (call.end_lineno or call.lineno)]
-    return any(script.called(call).startswith("numpy.") for call in calls)
+    for call in script.calls:
+        function, name = script.function_of(call), script.called(call)
+        if not call.lineno <= line.where.line <= (call.end_lineno or call.lineno) or not name.startswith("numpy."):
+            continue
+        if function is not None and name.removeprefix("numpy.") not in SCALAR:
+            given = script.spread(function, script.parameters(function))
+            if any(script.depends(item, given) for item in (*call.args, *(word.value for word in call.keywords))):
+                return True
+    return False
 
 
 class LoopInModel(ModelRule):
