@@ -232,7 +232,7 @@ def of_whole(shown: Shown, removal: Removal, region: Region, account: Account) -
     assert shown.ratio is not None
     whole = sum(each.wall_seconds for each in account.regions)
     part = region.wall_seconds - seconds_of(region, "compile", "setup")
-    number = region.epochs
+    number = max(1, region.epochs)  # none, if the run was ended in its first
     if removal.by == "steps" and region.durations:
         steps = sum(region.durations) * region.steps / len(region.durations)
         part = max(0.0, min(part, steps - seconds_of(region, "compile")))

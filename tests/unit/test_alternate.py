@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -121,6 +122,8 @@ def test_the_whole_training_gains_what_its_part_gains():
     found = of_whole(Shown(Speedup(2.0, 2.0), 9), REPLAY, region, account)
     assert (found.low, found.high) == (pytest.approx(10.2 / 6.2), pytest.approx(9.8 / 5.8))
     assert of_whole(Shown(Speedup(1.0, 1.0), 9), HOOKS, region, account) == Speedup(1.0, 1.0)
+    ended = replace(region, epochs=0)
+    assert of_whole(Shown(Speedup(2.0, 2.0), 9, present=8.0), REPLAY, ended, account).low > 1.6
     # Under way, a step takes 60 ms with the cause: two seconds more were those of the first ones.
     found = of_whole(Shown(Speedup(2.0, 2.0), 9, present=0.06), HOOKS, region, account)
     assert found.low < 10 / 7 < found.high
