@@ -67,7 +67,7 @@ def test_a_number_that_the_json_report_does_not_have_cannot_be_printed():
 def test_the_verdict_comes_first_and_everything_has_its_place(open_page, report):
     page = open_page(to_html(report))
     assert page.locator("h1").inner_text() == "The training stands still while Waits.on_train_batch_end works."
-    assert "1.3 to 1.4 times faster without it, shown by experiment" in page.locator("header").inner_text()
+    assert "1.31 to 1.42 times faster without it, shown by experiment" in page.locator("header").inner_text()
     headings = page.locator("h2").all_inner_texts()
     assert headings == [
         "Where the time went",
