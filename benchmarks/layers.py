@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import json
 import os
 import random
@@ -151,7 +152,7 @@ def train(name: str, steps: int) -> None:
     model, x, y = compiled(name)
     many = np.concatenate([x] * steps), np.concatenate([y] * steps)
     model.fit(*many, batch_size=len(x), epochs=1, verbose=0, callbacks=[Ends()])
-    between = [after - before for before, after in zip(ends[1:], ends[2:], strict=False)]
+    between = [after - before for before, after in itertools.pairwise(ends[1:])]
     print(json.dumps(statistics.median(between)))
 
 
