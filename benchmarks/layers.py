@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import json
 import os
 import random
@@ -137,13 +138,22 @@ def compiled(name: str, left_out: tuple[str, ...] = ()) -> tuple[Any, Any, Any]:
     return model, random_.random((BATCH[name], *shape), "float32"), random_.integers(0, 10, BATCH[name])
 
 
-def train(name: str, epochs: int) -> None:
-    """What `fitscope layers` measures; prints how long a step of `fit` takes."""
+def train(name: str, steps: int) -> None:
+    """What `fitscope layers` measures; prints how long a step of `fit` takes, from the end of one to the next."""
+    import keras
+    import numpy as np
+
+    ends: list[float] = []
+
+    class Ends(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            ends.append(time.perf_counter())
+
     model, x, y = compiled(name)
-    model.fit(x, y, batch_size=len(x), epochs=2, verbose=0)
-    began = time.perf_counter()
-    model.fit(x, y, batch_size=len(x), epochs=epochs, verbose=0)
-    print(json.dumps((time.perf_counter() - began) / epochs))
+    many = np.concatenate([x] * steps), np.concatenate([y] * steps)
+    model.fit(*many, batch_size=len(x), epochs=1, verbose=0, callbacks=[Ends()])
+    between = [after - before for before, after in itertools.pairwise(ends[1:])]
+    print(json.dumps(statistics.median(between)))
 
 
 def ablate(name: str) -> None:
@@ -250,8 +260,8 @@ def pair(backend: str) -> None:
     wide, narrow = measured("wide", backend), measured("narrow", backend)
     first = next(cost for cost in wide["layers"] if cost["part"] == "layer")
     predicted = wide["step_seconds"] / narrow["step_seconds"]
-    real = float(_python([__file__, "--train", "wide", "--epochs", "4"], backend))
-    real /= float(_python([__file__, "--train", "narrow", "--epochs", "200"], backend))
+    real = float(_python([__file__, "--train", "wide", "--steps", "8"], backend))
+    real /= float(_python([__file__, "--train", "narrow", "--steps", "200"], backend))
     print(f"\narticle on {backend}: {first['name']} first, {first['share']:.1%} of the step")
     print(f"  wide over narrow: {predicted:.1f} by the accounts, {real:.1f} in fit: {predicted / real - 1:+.1%}")
 
@@ -262,11 +272,11 @@ def main() -> None:
     parser.add_argument("--backend", action="append", choices=BACKENDS)
     parser.add_argument("--model", action="append", choices=[*MODELS, "article"])
     parser.add_argument("--train", choices=list(BATCH), help=argparse.SUPPRESS)
-    parser.add_argument("--epochs", type=int, default=5, help=argparse.SUPPRESS)
+    parser.add_argument("--steps", type=int, default=5, help=argparse.SUPPRESS)
     parser.add_argument("--ablate", choices=list(MODELS), help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.train:
-        train(asked.train, asked.epochs)
+        train(asked.train, asked.steps)
     elif asked.ablate:
         ablate(asked.ablate)
     else:
