@@ -179,3 +179,15 @@ def test_the_headline_says_how_the_script_ended(ended, code, words):
 def test_the_headline_of_a_script_that_ran_to_its_end_says_nothing_of_it():
     headline = shown(Tree().run(wall_seconds=2.0)).splitlines()[0]
     assert headline == "fitscope  train.py  ·  2.00 s  ·  Keras 3.15.1 on JAX"
+
+
+@pytest.mark.parametrize(("script", "told"), [("train.py", True), ("/elsewhere/train.py", False)])
+def test_the_next_command_is_prove_only_where_the_script_can_be_copied_with_its_folder(script, told):
+    tree = Tree()
+    fit = tree.region(where=Where("train.py", 40))
+    tree.add(fit, "step", "step", 50, 100)
+    tree.add(fit, "callback", "Slow.on_train_batch_end", 50, 100, where=Where("train.py", 7))
+    run = tree.run(script=script, argv=(), path=".fitscope/it.run", called={fit: Called(1, 100, 1, (1.0,) * 100)})
+    text = shown(run)
+    assert "blocking-callback" in text
+    assert (f"fitscope prove {script}" in text) == told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console
@@ -219,5 +220,6 @@ def _foot(report: Report, out: Console) -> None:
     if run.path and account.regions:
         out.print(Text(f"next: fitscope show {run.path} --open", style="dim"))
         gains = [finding for finding in report.findings if finding.estimated is not None]
-        if run.script.endswith(".py") and gains and not any(finding.proof for finding in gains):
+        can_be_copied = run.script.endswith(".py") and Path(run.cwd, run.script).is_relative_to(run.cwd)
+        if can_be_copied and gains and not any(finding.proof for finding in gains):
             out.print(Text(f"      fitscope prove {' '.join([run.script, *run.argv])}", style="dim"))
