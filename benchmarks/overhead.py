@@ -12,8 +12,9 @@ The wall time of a step jitters by far more than a percent on a small machine. S
 thread is measured beside it: it does not contain what other threads and programs did, and its interval is narrow
 enough to tell microseconds. `--threads 1` takes the jitter of the operations' own threads out, too.
 
-A short fit that is not timed goes before every block, bare or not. Python forgets what it had optimized when seams
-are put in or taken out; in a script that happens once, here it would happen in every block.
+Short fits that are not timed go before every block, bare or not. Python forgets what it had optimized when seams
+are put in or taken out; in a script that happens once, here it would happen in every block. A block is a fit of a few
+epochs, because starting a fit takes as long as dozens of its steps, observed or not.
 """
 
 from __future__ import annotations
@@ -119,9 +120,10 @@ def measured(options: argparse.Namespace) -> dict[str, object]:
     callbacks = [Reads()] if options.callback else []
 
     def fit(extra: tuple[object, ...] = ()) -> Block:
-        model.fit(*short, epochs=2, verbose=0, callbacks=callbacks, batch_size=BATCH)
+        for _ in range(WARM_UPS):
+            model.fit(*short, epochs=1, verbose=0, callbacks=callbacks, batch_size=BATCH)
         worked, began = time.thread_time(), time.perf_counter()
-        model.fit(*data, steps_per_epoch=None, epochs=1, verbose=0, callbacks=[*callbacks, *extra], batch_size=BATCH)
+        model.fit(*data, epochs=EPOCHS, verbose=0, callbacks=[*callbacks, *extra], batch_size=BATCH)
         return Block(time.perf_counter() - began, time.thread_time() - worked)
 
     data, short = inputs(width, steps), inputs(width, max(5, steps // 5))
@@ -138,12 +140,15 @@ def measured(options: argparse.Namespace) -> dict[str, object]:
         chance.shuffle(order)
         for kind in order:
             times[kind].append(kinds[kind]())
+    steps *= EPOCHS
     step = statistics.median(block.wall for block in times["bare"]) / steps
     rows = [row(kind, times, steps) for kind in kinds if kind != "bare"]
     return {"rows": rows, "step_ms": step * 1e3, "steps": steps, "width": width}
 
 
 BATCH = 32
+EPOCHS = 3
+WARM_UPS = 3
 
 
 def inputs(width: int, steps: int) -> tuple[object, object]:

@@ -20,6 +20,7 @@ from fitscope.observe.recorder import recorder
 from fitscope.observe.seams import Seams, place_of
 
 MODES = ("train", "test", "predict")
+BATCH_BEGINS = tuple(f"on_{mode}_batch_begin" for mode in MODES)
 BATCH_ENDS = tuple(f"on_{mode}_batch_end" for mode in MODES)
 OTHER_HOOKS = tuple(f"on_{mode}_{edge}" for mode in (*MODES, "epoch") for edge in ("begin", "end"))
 
@@ -39,8 +40,13 @@ class Watched(list[Any]):
     def __init__(self, callbacks: list[Any]) -> None:
         super().__init__(callbacks)
         self.steps = Dispatched()
+        self.stepping = False
+        """Whether the step owns the time since the end of the last one: nobody has a hook before it."""
+        self.at_begin: Callable[[int], None] | None = None
+        """What is told then when a step begins."""
         self._plans: dict[str, tuple[int, int, list[int]]] = {}
         self._any_batch_end = any(overridden(callback, hook) for callback in callbacks for hook in BATCH_ENDS)
+        self.begins = any(overridden(callback, hook) for callback in callbacks for hook in BATCH_BEGINS)
 
     def __iter__(self) -> Iterator[Any]:
         ledger = _ledgers.get(get_ident())
@@ -232,12 +238,20 @@ def _after(hook: str) -> Any:
     return after
 
 
-# The two hooks around every step are written out, not made by `Seams.hold`: they run a thousand times a second.
+# The two hooks around every step are written out, not made by `Seams.hold`: they run a thousand times a second. A
+# step leaves nothing of them in the processor's caches, so each function and object they touch costs several times
+# what it costs in a tight loop.
 
 
 def _batch_begin(original: Any, hook: str) -> Any:
     @functools.wraps(original)
     def on_batch_begin(self: Any, batch: Any, logs: Any = None) -> None:
+        watched = self.callbacks
+        if type(watched) is Watched and watched.stepping:
+            original(self, batch, logs)
+            if watched.at_begin is not None:
+                watched.at_begin(clock())
+            return
         ledger = _ledgers.get(get_ident())
         call: Call | None = ledger.call if ledger is not None else None
         if ledger is None or call is None:
@@ -246,7 +260,7 @@ def _batch_begin(original: Any, hook: str) -> Any:
         ledger.hook = hook
         original(self, batch, logs)
         ledger.hook = None
-        now = ledger.enter(call.stations.step)
+        now = ledger.back(call.stations.step)
         if call.waits is not None:
             try:
                 call.waits.began(now)
@@ -268,33 +282,36 @@ def _batch_end(
         if ledger is None or call is None:
             original(self, batch, logs)
             return
-        stations, awaiting = call.stations, None
+        stations, waits = call.stations, call.waits
+        call.executions += 1
+        ledger.counts[stations.step] += 1
         try:
-            if getattr(self, flag, False):
-                now = ledger.enter(stations.dispatch)
-                if reading_waits() and type(self.callbacks) is Watched:
-                    awaiting = self.callbacks.steps
-                    awaiting.awaits = True
-            else:
-                now = ledger.enter(stations.wait if reading_waits() else stations.logs)
-                ledger.hook = hook
-                if can_be_async and call.executions <= 1:
+            if call.executions == 1:
+                _first_of_epoch(call, self, getattr(self, flag, False), reading_waits())
+                if can_be_async and call.reading != stations.dispatch:
                     _note_forced_sync(call, self.callbacks, mode)
+            now = ledger.enter(call.reading)
+            if call.by_pool:
+                self.callbacks.steps.awaits = True
+            elif call.reading != stations.dispatch:
+                ledger.hook = hook
             call.batch = None
-            if call.waits is not None:
-                call.waits.ended(now)
+            if waits is not None:
+                waits.ended(now)
         except Exception as error:
             recorder.fail(error)
         original(self, batch, logs)
         if _ledgers.get(ledger.ident) is not ledger:
+            _no_longer(self.callbacks)
             return
         ledger.hook = None
-        now = ledger.back(stations.loop)
+        now = ledger.back(stations.step if call.watched is not None else stations.loop)
         region = call.region
         if region is not None:
             region.steps += call.each
-        if awaiting is not None:
-            awaiting.open.append((region, call.each, call.step_began if call.executions == 1 else 0))
+        if call.by_pool:
+            first = call.step_began if call.executions == 1 else 0
+            self.callbacks.steps.open.append((region, call.each, first))
         elif region is not None:
             region.durations.append((now - call.step_began) // call.each)
         call.step_began = now
@@ -303,10 +320,30 @@ def _batch_end(
                 _now_and_then(ledger, call, self.callbacks, device)
             except Exception as error:
                 recorder.fail(error)
+        if waits is not None:
+            waits.since, waits.before = ledger.since, ledger.spent[stations.step]
         if recorder.stopped:
             stop(call, self)
 
     return on_batch_end
+
+
+def _first_of_epoch(call: Call, callbacks: Any, asynchronous: bool, reading_waits: bool) -> None:
+    """What is the same for all steps of an epoch."""
+    stations, watched = call.stations, callbacks.callbacks
+    known = type(watched) is Watched
+    call.by_pool = asynchronous and reading_waits and known
+    call.reading = stations.dispatch if asynchronous else stations.wait if reading_waits else stations.logs
+    if known and not watched.begins:
+        call.watched = watched
+        watched.stepping = True
+        watched.at_begin = call.waits.begun.append if call.waits is not None else None
+
+
+def _no_longer(callbacks: Any) -> None:
+    """The steps of these callbacks own no time any more between the hooks."""
+    if type(callbacks) is Watched:
+        callbacks.stepping, callbacks.at_begin = False, None
 
 
 def _now_and_then(ledger: Ledger, call: Call, callbacks: list[Any], device: Callable[[], str]) -> None:
@@ -332,6 +369,8 @@ def _note_forced_sync(call: Call, callbacks: list[Any], mode: str) -> None:
 def leave_epoch(ledger: Ledger, call: Call) -> None:
     """The batches of this epoch are over."""
     call.in_epoch = False
+    _no_longer(call.watched)
+    call.watched = None
     if call.waits is not None:
         call.waits.finish()
     if call.contention is not None:

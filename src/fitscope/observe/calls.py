@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from fitscope.observe.ledger import Ledger, Place, Tree
+from fitscope.observe.ledger import NOWHERE, Ledger, Place, Tree
 from fitscope.observe.recorder import Region, recorder
 
 
@@ -89,8 +89,14 @@ def note_first(root: int, nanoseconds: int) -> None:
 class Waits(Protocol):
     """Finds the wait for data inside step calls that fetch their own batch."""
 
+    begun: list[int]
+    """When the step calls that are not settled yet began."""
+    since: int
+    before: int
+    """From when on the step owns the time, and what it owned by then: it may begin a little later."""
+
     def began(self, now: int) -> None:
-        """A step call begins."""
+        """A step call begins, the first of an epoch or one after a hook of the user's."""
 
     def ended(self, now: int) -> None:
         """It has returned."""
@@ -106,6 +112,7 @@ class Call:
         "batch",
         "batch_size",
         "begun",
+        "by_pool",
         "close",
         "contention",
         "each",
@@ -114,12 +121,14 @@ class Call:
         "kind",
         "model",
         "outer",
+        "reading",
         "region",
         "resume",
         "root",
         "stations",
         "step_began",
         "waits",
+        "watched",
     )
 
     def __init__(
@@ -146,6 +155,13 @@ class Call:
         self.batch_size: int | None = None
         self.each = max(1, getattr(model, "steps_per_execution", 1) or 1)
         self.executions = 0
+        """Steps of this epoch that are over, with `steps_per_execution` batches each."""
+        self.reading = NOWHERE
+        """The node that reading the logs of a step is charged to."""
+        self.by_pool = False
+        """Whether Keras' pool of threads tells when a step is done."""
+        self.watched: Any = None
+        """The list of callbacks (callbacks.Watched) of the running epoch, if none has a batch-begin hook."""
         self.contention: Any = None
         self.close: Callable[[], None] | None = None
 

@@ -37,6 +37,8 @@ class Contention:
 
     def settle(self) -> None:
         """Moves that time from the step to the data."""
+        if recorder.loading.cpu == self._loading:
+            return  # nothing was loaded, and asking for the time of all threads can take long
         step, loading, process = self._now()
         loaded = loading - self._loading
         worked = process - self._process

@@ -67,7 +67,10 @@ def fetch_by_hand(original: Any, source: str) -> Any:
     @functools.wraps(original)
     def fetch(self: Any) -> Any:
         ledger = ledgers.get(get_ident())
-        if ledger is None or (ledger.call is None and ledger.loop is None):
+        call: Call | None = ledger.call if ledger is not None else None
+        if call is not None and ledger is not None and ledger.node == call.stations.data:
+            return original(self)  # Keras' own loop, whose wait is held already
+        if ledger is None or (call is None and ledger.loop is None):
             if in_keras(sys._getframe(1)) or recorder.failure is not None:
                 return original(self)
             ledger = recorder.ledger()
@@ -93,7 +96,7 @@ def _fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
     loop: Loop | None = ledger.loop
     if call is not None:
         node = ledger.node
-        if node == call.stations.data or node == call.stations.first_batch:
+        if node == call.stations.first_batch:
             return None
         ledger.enter(call.stations.data if call.begun or call.kind == "predict" else call.stations.first_batch)
         return node, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import itertools
 import sys
 from collections.abc import Iterator
 from threading import get_ident
@@ -251,20 +252,19 @@ def _enumerating(original: Any, backend: Backend) -> Any:
         node = ledger.node
         ledger.enter(stations.data if fetches else stations.open)
         call.executions = 0
-        for item in original(self):
-            call.executions += 1
-            if call.executions == 1:
-                call.in_epoch = True
-                try:
-                    call.batch_size = getattr(getattr(self, "data_adapter", None), "batch_size", None)
-                    call.waits = backend.waits(ledger, call, item[-1])
-                    on_cpu = backend.device() == "cpu"
-                    call.contention = Contention(ledger, stations, in_caller=fetches) if on_cpu else None
-                except Exception as error:
-                    recorder.fail(error)
-                # The last epoch's iterator dies only when Keras' loop variable is set anew, that is now.
-                call.step_began = ledger.back(node if fetches else stations.close)
+        batches = original(self)
+        for item in itertools.islice(batches, 1):
+            call.in_epoch = True
+            try:
+                call.batch_size = getattr(getattr(self, "data_adapter", None), "batch_size", None)
+                call.waits = backend.waits(ledger, call, item[-1])
+                call.contention = _contention(ledger, stations, backend)
+            except Exception as error:
+                recorder.fail(error)
+            # The last epoch's iterator dies only when Keras' loop variable is set anew, that is now.
+            call.step_began = ledger.back(node if fetches else stations.close)
             yield item
+        yield from batches
         if recorder.ledgers.get(ledger.ident) is not ledger:
             return
         try:
@@ -276,6 +276,13 @@ def _enumerating(original: Any, backend: Backend) -> Any:
             recorder.fail(error)
 
     return enumerate_iterator
+
+
+def _contention(ledger: Ledger, stations: Stations, backend: Backend) -> Contention | None:
+    """What looks after Python code of the input, where there may be some beside a step on the same processor."""
+    if backend.device() != "cpu" or ledger.tree.nodes[stations.data].name == "arrays":
+        return None
+    return Contention(ledger, stations, in_caller=backend.fetches_before_step)
 
 
 def _fetching(original: Any) -> Any:
@@ -297,9 +304,9 @@ def _fetching(original: Any) -> Any:
                 ledger.back(stations.setup)
         began = ledger.enter(stations.data)
         item = original(self)
-        now = ledger.back(stations.loop)
-        if call.region is not None and call.executions <= padding.BATCHES:
-            if call.executions == 1:
+        now = ledger.back(stations.step if call.watched is not None else stations.loop)
+        if call.executions < padding.BATCHES and call.region is not None:
+            if call.executions == 0:
                 note_first(call.root, now - began)
             padding.looped(call.root, item)
         return item
@@ -347,8 +354,8 @@ def _hold_garbage_collection(seams: Seams) -> None:
 
     def collecting(phase: str, info: dict[str, int]) -> None:
         ledger = ledgers.get(get_ident())
-        if ledger is None:
-            return
+        if ledger is None or info["generation"] == 0:
+            return  # those of the youngest objects take microseconds, many times a second
         if phase == "start":
             if ledger.node != ledger.outside:
                 node = ledger.node

@@ -7,7 +7,9 @@ one that is traced again and again on TensorFlow or JAX is, from trace to trace.
 
 from __future__ import annotations
 
+import functools
 import sys
+from threading import get_ident
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -40,9 +42,9 @@ def hold(seams: Seams) -> None:
     """Holds the update of the weights."""
     from keras.src.optimizers.base_optimizer import BaseOptimizer
 
+    original, ledgers = BaseOptimizer.apply, recorder.ledgers
+
     def updating(ledger: Ledger, optimizer: Any, args: Any, kwargs: Any) -> Any:
-        if ledger.call is not None or ledger.loop is not None:
-            return None
         gradients = args[0] if args else kwargs.get("grads")
         if not isinstance(gradients, list | tuple):  # whatever can be gone through once only is the optimizer's
             return None
@@ -62,6 +64,16 @@ def hold(seams: Seams) -> None:
             _step(ledger, _places.setdefault((file, function), Place(file, frame.f_lineno)))
 
     seams.hold(BaseOptimizer, "apply", updating, updated, anyone=True)
+    outside = BaseOptimizer.apply
+
+    @functools.wraps(original)
+    def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
+        ledger = ledgers.get(get_ident())
+        if ledger is not None and (ledger.call is not None or ledger.loop is not None):
+            return original(self, *args, **kwargs)  # a step of what is held anyway: in every step on PyTorch
+        return outside(self, *args, **kwargs)
+
+    seams.replace(BaseOptimizer, "apply", apply)
 
 
 def _arguments(code: CodeType) -> tuple[str, ...]:

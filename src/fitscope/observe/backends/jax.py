@@ -150,7 +150,7 @@ class _Batches:
 
     def __init__(self, iterable: Any) -> None:
         self._iterator = iter(iterable)
-        self._first = True
+        self._seen = 0
 
     def __iter__(self) -> Any:
         return self
@@ -161,19 +161,17 @@ class _Batches:
         if ledger is None or call is None:
             return next(self._iterator)
         node = ledger.node
-        ledger.enter(call.stations.data if call.begun else call.stations.first_batch)
-        began = ledger.since
+        began = ledger.enter(call.stations.data if call.begun else call.stations.first_batch)
         try:
             call.batch = batch = next(self._iterator)
-            if call.begun and call.region is not None:
-                padding.fetched(call.root, batch)
-            return batch
         finally:
             now = ledger.back(node)
-            if self._first:
-                self._first = False
-                if call.begun and call.region is not None:
-                    note_first(call.root, now - began)
+        if self._seen < padding.BATCHES and call.begun and call.region is not None:
+            if self._seen == 0:
+                note_first(call.root, now - began)
+            self._seen += 1
+            padding.fetched(call.root, batch)
+        return batch
 
     def __getattr__(self, attribute: str) -> Any:
         return getattr(self._iterator, attribute)

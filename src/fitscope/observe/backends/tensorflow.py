@@ -190,21 +190,22 @@ class Gaps:
         self._fetched = 0
         self._charged = False
         self._busy = 0
-        self._spent = 0
-        self._traces = 0
+        self._traces = ledger.counts[call.stations.trace]
+        self.since = self.before = 0
 
     def began(self, now: int) -> None:
         """A step call begins."""
         self.begun.append(now)
-        self._spent = self.ledger.spent[self.stations.step]
-        self._traces = self.ledger.counts[self.stations.trace]
+        self.since, self.before = now, self.ledger.spent[self.stations.step]
 
     def ended(self, now: int) -> None:
         """It has returned."""
+        spent, traces = self.ledger.spent[self.stations.step], self.ledger.counts[self.stations.trace]
         self.ended_at.append(now)
         self._fetched += self.each
-        self.own.append(self.ledger.spent[self.stations.step] - self._spent)
-        self.traced.append(self.ledger.counts[self.stations.trace] != self._traces)
+        self.own.append(spent - self.before - (self.begun[-1] - self.since))
+        self.traced.append(traces != self._traces)
+        self._traces = traces
         if len(self.ended_at) >= self.limit:
             self._settle(final=False)
         elif self.stages is not None and self._fetched in tfdata.LOOKS:
@@ -304,21 +305,23 @@ class Timers:
         self._seen = Timers.current.numpy()
         self._loading = recorder.loading.wall
         self._calls = 0
-        self._spent = 0
         self._own = 0
-        self._traces = 0
+        self._traces = ledger.counts[call.stations.trace]
         self._first: int | None = None
+        self.begun: list[int] = []
+        self.since = self.before = 0
 
     def began(self, now: int) -> None:
         """A step call begins."""
-        self._spent = self.ledger.spent[self.stations.step]
-        self._traces = self.ledger.counts[self.stations.trace]
+        self.since, self.before = now, self.ledger.spent[self.stations.step]
 
     def ended(self, now: int) -> None:
         """It has returned."""
-        own = self.ledger.spent[self.stations.step] - self._spent
+        own = self.ledger.spent[self.stations.step] - self.before
+        traces, self._traces = self._traces, self.ledger.counts[self.stations.trace]
+        self.begun.clear()
         self._calls += 1
-        if self.ledger.counts[self.stations.trace] != self._traces:
+        if self._traces != traces:
             self._read(own)
             self._first = own
             return
