@@ -74,6 +74,18 @@ def test_a_slow_batch_hook_blocks_and_a_slow_epoch_hook_is_slow():
     assert names(report) == ["blocking-callback", "slow-epoch-callback"]
 
 
+def test_a_hook_behind_which_the_loader_works_on_may_gain_nothing_alone():
+    parts = {("data", "PyDataset"): 5, ("callback", "Watch.on_train_batch_end"): 4, ("step", "step"): 1}
+    found = {}
+    for backend in ("tensorflow", "jax"):  # on JAX a loader without workers stands still during the hook
+        report = training(parts, stages=[loader(0.02, seconds=0.099)], backend=backend)
+        found[backend] = next(finding for finding in report.findings if finding.name == "blocking-callback")
+    assert found["tensorflow"].estimated.low < 1.02 < found["tensorflow"].estimated.high
+    assert "this gains little" in found["tensorflow"].remedy
+    assert found["jax"].estimated.low > 1.3
+    assert "this gains little" not in found["jax"].remedy
+
+
 def test_estimates_together_never_promise_more_than_all():
     report = training(
         {

@@ -72,11 +72,21 @@ class CallbackRule(Rule):
                 if case.matters(steady(part)):
                     found = self.of_part(case, region, part)
                     if found is not None:
-                        yield replace(found, removal=hooks_off(region, part))
+                        yield replace(_behind_loading(case, region, part, found), removal=hooks_off(region, part))
 
     def of_part(self, case: Case, region: Region, part: Part) -> Cause | None:
         """What one hook of one callback shows of this cause."""
         raise NotImplementedError
+
+
+def _behind_loading(case: Case, region: Region, part: Part, cause: Cause) -> Cause:
+    """A batch hook during which the next batches are loaded gives back no more than loading leaves."""
+    low, high = cause.saves
+    slack = min((data.slack for data in case.inputs if data.region is region), default=low)
+    if slack >= low or part.phase != "callback" or not BATCH_HOOK.search(part.name):
+        return cause
+    says = "The input is prepared meanwhile and takes as long: this gains little before that is faster."
+    return replace(cause, saves=(slack, high), remedy=f"{cause.remedy} {says}")
 
 
 class BlockingCallback(CallbackRule):

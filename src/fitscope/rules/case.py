@@ -327,6 +327,20 @@ class Input:
             saved += min(seconds_of(region, "setup"), first * region.calls) * (1 - remaining)
         return saved + shorter_end(region, saved)
 
+    @property
+    def slack(self) -> float:
+        """Seconds that the steps with all around them may lose before nothing is left but waiting for the loader.
+
+        Where loading goes on beside the training, what is taken out of the loop is first waited for instead.
+        """
+        slowest = self.function or self.slowest
+        beside = self.case.run.backend == "tensorflow" or self.source == "tf.data"
+        if slowest is None or not (beside or self.workers or slowest.parallelism > 1):
+            return math.inf
+        loading = self.busy(slowest) / max(1, slowest.parallelism, self.workers)
+        loop = seconds_of(self.region, "data", "step", "transfer", "callback", "logs", "progress", "checkpoint")
+        return max(0.0, loop - loading)
+
     def evidence(self) -> tuple[Evidence, ...]:
         """What every finding on input rests on."""
         found = [share("of the training waits for data", self.share)]
