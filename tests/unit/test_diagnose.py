@@ -5,7 +5,7 @@ from made import FOLDER, Tree
 
 from fitscope.account import account
 from fitscope.diagnose import diagnose
-from fitscope.model import Called, MachineSample, Sampled, Stage, Where
+from fitscope.model import Called, MachineSample, Sampled, Stage, Waits, Where
 from fitscope.rules.case import Case
 
 TRAIN = Where("train.py", 40)
@@ -356,3 +356,97 @@ def test_single_rows_for_train_on_batch_are_an_overhead_of_steps():
     assert "train_on_batch" in report.findings[0].remedy
     larger = training(parts, steps=4000, epochs=0, call="train_on_batch", facts=[settings | {"batch_size": 512}])
     assert names(larger) == []
+
+
+def test_single_long_steps_are_no_growth():
+    found = {}
+    for name, spike in (("grows", 0.0), ("spikes", 0.3)):
+        durations = tuple(0.005 + (0.000_01 if spike else 0.000_05) * n + spike * (n % 12 == 0) for n in range(400))
+        tree = Tree()
+        root = tree.region("fit", TRAIN)
+        tree.add(root, "step", "step", sum(durations), count=400)
+        run = tree.run(called={root: Called(1, 400, 1, durations)}, backend="tensorflow")
+        found[name] = names(diagnose(run, account(run)))
+    assert found == {"grows": ["slowing-down"], "spikes": []}
+
+
+def test_what_a_saver_of_keras_does_beside_saving_is_no_hook_of_its_own():
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    keras = Where("/lib/site-packages/keras/src/callbacks/backup_and_restore.py", 160)
+    hook = tree.add(root, "callback", "BackupAndRestore.on_train_batch_end", 2, count=100, where=keras)
+    tree.add(hook, "checkpoint", "saving", 5, count=50)
+    tree.add(root, "step", "step", 3, count=100)
+    run = tree.run(called={root: Called(1, 100, 2, (0.1,) * 100)}, backend="torch")
+    report = diagnose(run, account(run))
+    assert names(report) == ["frequent-checkpoint"]
+    assert report.findings[0].evidence[0].value == pytest.approx(0.7)
+
+
+def test_many_predictions_of_a_few_batches_are_a_loop_if_setting_them_up_costs_as_much():
+    found = {}
+    for calls in (20, 400):
+        parts = {("step", "step"): 2, ("setup", "preparing"): 3}
+        found[calls] = names(training(parts, call="predict", calls=calls, steps=4 * calls, epochs=0, backend="jax"))
+    assert found == {20: [], 400: ["predict-in-loop"]}
+
+
+EXPERTS = """
+from keras import layers, ops
+
+
+class Experts(layers.Layer):
+    def build(self, shape):
+        self.w = self.add_weight(shape=(self.number, shape[-1], 8))
+
+    def call(self, x):
+        out = 0.0
+        for k in range(self.number):
+            {line}
+        return out
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "weights", "expected"),
+    [
+        ("out = out + ops.matmul(x, self.w[k])", 10_000, ["loop-in-model"]),
+        ("out = out + ops.matmul(x, self.w[k])", 10_000_000, []),
+        ("x = self.blocks[k](x)", 10_000, []),
+    ],
+    ids=["small operations", "large ones", "layers"],
+)
+def test_a_loop_that_counts_through_weights_is_one_if_they_are_too_few_to_explain_the_step(
+    tmp_path, line, weights, expected
+):
+    (tmp_path / "model.py").write_text(EXPERTS.format(line=line))
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    step = tree.add(root, "step", "step", 8, count=400)
+    number = EXPERTS[: EXPERTS.index("{line}")].count("\n") + 1
+    settings = {"fact": "settings", "root": root, "parameters": weights, "batch_size": 32}
+    run = tree.run(
+        called={root: Called(1, 400, 2, (0.02,) * 400)},
+        sampled=(Sampled(step, Where("model.py", number), "call", 60),),
+        facts=(settings,),
+        backend="torch",
+        cwd=str(tmp_path),
+        started=9e12,
+    )
+    assert names(diagnose(run, account(run))) == expected
+
+
+def test_a_shuffle_that_is_filled_anew_behind_a_misplaced_cache_is_the_caches_fault():
+    stages = ["tensorslice", "cache", "map", "shuffle", "batch"]
+    described = [{"kind": kind, "where": Where("train.py", line)} for line, kind in enumerate(stages, start=10)]
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    tree.add(root, "data", "tf.data", 6, count=200)
+    tree.add(root, "step", "step", 2, count=200)
+    run = tree.run(
+        called={root: Called(1, 200, 8, (0.04,) * 200)},
+        facts=({"fact": "pipeline", "root": root, "stages": described[::-1]},),
+        first_waits={root: Waits(5.5, 8)},
+        backend="tensorflow",
+    )
+    assert names(diagnose(run, account(run)))[0] == "misplaced-cache"

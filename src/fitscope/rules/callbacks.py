@@ -12,6 +12,7 @@ from fitscope.rules.case import Case, cold, counted, parts_of, seconds_of, share
 from fitscope.rules.hooks import (
     BATCH_HOOK,
     PREDICTS,
+    beside_saving,
     claims,
     evidence_of,
     hooks_of,
@@ -68,8 +69,9 @@ class CallbackRule(Rule):
     def diagnose(self, case: Case) -> Iterable[Cause]:
         """Looks at every callback of every training."""
         for region in case.regions("fit", "evaluate", "predict"):
+            saving = beside_saving(region)
             for part in hooks_of(region):
-                if case.matters(steady(part)):
+                if case.matters(steady(part)) and part not in saving:
                     found = self.of_part(case, region, part)
                     if found is not None:
                         yield replace(_behind_loading(case, region, part, found), removal=hooks_off(region, part))
@@ -373,7 +375,8 @@ class FrequentCheckpoint(CallbackRule):
         """Looks at what saving took in every training."""
         for region in case.regions("fit", "loop", "train_on_batch"):
             parts = parts_of(region, "checkpoint")
-            spent = sum(part.seconds for part in parts)
+            around = beside_saving(region)
+            spent = sum(part.seconds for part in (*parts, *around))
             number = sum(part.count for part in parts)
             often = number > 1.5 * max(1, region.epochs)
             if not parts or number < 3 or not case.matters(spent, 0.03 if often else 0.1):
@@ -395,7 +398,7 @@ class FrequentCheckpoint(CallbackRule):
                     'Save once per epoch or less often (save_freq="epoch"), only the best (save_best_only=True), the '
                     "weights only (save_weights_only=True), or beside the training: fitscope.BackgroundCheckpoint."
                 ),
-                claims=claims(region, *parts),
+                claims=claims(region, *parts, *around),
                 removal=saving_off(region, *parts),
             )
 

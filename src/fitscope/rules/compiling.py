@@ -55,7 +55,9 @@ def _again(case: Case, region: Region, causes: tuple[str, ...], rule: str) -> It
     # The first run of every compiled step is slower, too, and is not always told from the others.
     # (A loop of which nothing but its traces is seen has steps that nobody counted.)
     counted_steps = region.call != "loop" or bool(parts_of(region, "data"))
-    first_runs = 0.9 * seconds_of(region, "step") * min(1.0, number / max(1, region.steps))
+    step, usual = seconds_of(region, "step"), region.step_seconds
+    longer = min(spent, step - region.steps * usual.median) if usual is not None else 0.0
+    first_runs = 0.9 * max(longer, step * min(1.0, number / max(1, region.steps)))
     saved = spent + (first_runs if counted_steps else 0.0)
     if not case.matters(spent):
         return

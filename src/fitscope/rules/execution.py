@@ -15,6 +15,7 @@ from fitscope.syntax import Loop
 
 FEW_ROUNDS = 5
 """A loop that is known to be no longer than this is not worth a word."""
+FEW_BATCHES, DOZENS = 2, 40
 FEW_LOOKS = 20
 MANY_ROWS = 200
 KERAS_BATCH = 32
@@ -40,8 +41,9 @@ class PredictInLoop(ExecutionRule):
     Each call makes a dataset, an iterator and a loop; on TensorFlow that takes as long as dozens of
     `predict_on_batch` calls.
 
-    fitscope says so when `predict` or `evaluate` was called at least ten times with one or two batches each, and
-    what surrounds the step takes 3 % of the training or more.
+    fitscope says so when `predict` or `evaluate` was called at least ten times with one or two batches each, or
+    dozens of times with a few batches that take no longer than what surrounds them, and that takes at least 3 % of
+    the training.
 
     Change: collect the rows and predict them in one call, or call `predict_on_batch` (on TensorFlow also
     `model(x, training=False)`).
@@ -56,12 +58,8 @@ class PredictInLoop(ExecutionRule):
 
     def diagnose(self, case: Case) -> Iterable[Cause]:
         """Sums up all places that call for few rows."""
-        found = [
-            region
-            for region in case.regions("predict", "evaluate")
-            if region.calls >= 10 and region.steps <= 2 * region.calls
-        ]
-        around = sum(region.wall_seconds - seconds_of(region, "step", "compile") for region in found)
+        found = [region for region in case.regions("predict", "evaluate") if self._is_short(region)]
+        around = sum(_around(region) for region in found)
         if not found or not case.matters(around):
             return
         dearest = max(found, key=lambda region: region.wall_seconds)
@@ -78,6 +76,14 @@ class PredictInLoop(ExecutionRule):
             remedy="Collect the rows and predict them in one call, or call model.predict_on_batch(x).",
             claims=frozenset(f"{id(region)}:around" for region in found),
         )
+
+    def _is_short(self, region: Region) -> bool:
+        """Whether the calls from a place are many, with so few batches each that setting them up is what costs."""
+        batches = region.steps / max(1, region.calls)
+        if batches <= FEW_BATCHES:
+            return region.calls >= 10
+        surrounded = _around(region) >= 0.5 * (region.wall_seconds - seconds_of(region, "compile"))
+        return region.calls >= DOZENS and batches <= 4 * FEW_BATCHES and surrounded
 
     def lint(self, script: Script) -> Iterable[Hit]:
         """Predictions between training steps, and predictions row by row."""
@@ -99,6 +105,11 @@ class PredictInLoop(ExecutionRule):
                 f"{method} is called {says}, and each call sets up a pipeline and a loop of its own.",
                 f"One call for many rows, or {other} where that cannot be.",
             )
+
+
+def _around(region: Region) -> float:
+    """Seconds of calls beside their steps and what was compiled for them."""
+    return region.wall_seconds - seconds_of(region, "step", "compile")
 
 
 def many_rows(script: Script, call: ast.Call, depth: int = 2) -> bool:

@@ -155,7 +155,8 @@ class SlowingDown(HardwareRule):
             middles = [median(durations[start : start + size]) for start in range(0, 5 * size, size)]
             rising = sum(later > earlier for earlier, later in pairwise(middles)) >= 3
             rising = rising and middles[-1] >= 0.9 * max(middles)
-            lost = sum(max(0.0, duration - middles[0]) for duration in durations)
+            # Single long steps, such as those that compile, are no growth.
+            lost = size * sum(max(0.0, middle - middles[0]) for middle in middles)
             if not rising or middles[-1] < 1.5 * middles[0] or not case.matters(lost, 0.1):
                 continue
             use = case.account.use

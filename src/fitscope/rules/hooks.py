@@ -36,6 +36,13 @@ def claims(region: Region, *parts: Part) -> frozenset[str]:
     return frozenset(f"{id(region)}:{part.phase}:{part.name}" for part in parts)
 
 
+def beside_saving(region: Region) -> list[Part]:
+    """What hooks of Keras' own that save the model do beside: part of the saving."""
+    saving = {part.name for part in parts_of(region, "checkpoint")}
+    hooks = [part for part in parts_of(region, "callback") if part.name in saving]
+    return [part for part in hooks if part.where is not None and "site-packages" in part.where.file]
+
+
 def line_of(part: Part) -> Line | None:
     """The line of the hook that most looks found, if it stands out."""
     return part.lines[0] if part.lines and part.lines[0].share >= 0.3 else None

@@ -14,6 +14,10 @@ from fitscope.source import INTO_PYTHON, Inner, Script
 
 IN_PYTHON = ("keras.ops.convert_to_numpy", "numpy.", "sklearn.metrics.")
 FEW_ROUNDS = 8
+MANY_OPERATIONS = 0.002
+"""Seconds in a step that single operations of an eager backend take if there are dozens of them."""
+PASSES, SLOW_RATE = 6, 2e10
+"""Operations for each weight and example, forward and backward, and how many a second any processor does."""
 SCALAR = ("ceil", "exp", "float32", "float64", "floor", "int32", "int64", "log", "log2", "power", "prod", "sqrt")
 """What NumPy is asked for a single number of, beside a tensor: the square root of a width, a number of elements."""
 ONE_BY_ONE = ("jax.lax.map", "keras.backend.map_fn", "keras.ops.map", "tensorflow.map_fn")
@@ -154,7 +158,8 @@ class LoopInModel(ModelRule):
 
     fitscope says so when the user's code asked for a loop while the step was traced (recurrent layers of Keras'
     own are none of it), or, where steps run eagerly, when the step was found on a line in a loop of `call` or of
-    a loss, and the step takes most of the training.
+    a loss, and the step takes most of the training. A loop that counts through weights or tensors (`self.kernels[k]`)
+    is one, too, if it takes milliseconds and the weights are far too few to explain the step.
 
     Change: operations on the whole batch (`keras.ops` take a leading dimension), or `vectorized_map`.
     """
@@ -174,16 +179,20 @@ class LoopInModel(ModelRule):
         step = seconds_of(region, "step")
         traced = case.facts("loop-in-model", region)
         lines = [line for line in step_lines(region) if line.samples >= 5 and self._written_at(case, line)]
+        what = "the examples"
         if traced and case.matters(step, 0.3):
             where, how = traced[0]["where"], "the traced step holds its loop"
             evidence: tuple[Evidence, ...] = ()
         elif lines and sum(line.share for line in lines) >= 0.4 and case.matters(step, 0.3):
             where, how = lines[0].where, "the step was found there"
             evidence = (share("of the looks at the step", sum(line.share for line in lines)),)
+        elif counting := self._counting(case, region, step):
+            where, how, what = counting[0].where, "the step was found there", "weights or tensors"
+            evidence = (share("of the looks at the step", sum(line.share for line in counting)),)
         else:
             return
         yield Cause(
-            says=f"The model goes through the examples one by one: {how}.",
+            says=f"The model goes through {what} one by one: {how}.",
             where=where,
             evidence=(
                 share("of the training is spent in the step", step / case.seconds),
@@ -194,6 +203,16 @@ class LoopInModel(ModelRule):
             remedy="Write it for the whole batch at once (keras.ops take a leading dimension), or vectorized_map.",
             claims=frozenset({f"{id(region)}:step"}),
         )
+
+    def _counting(self, case: Case, region: Region, step: float) -> list[Line]:
+        """Lines in loops that count through weights or tensors, if their number is what makes the step long."""
+        found = [line for line in step_lines(region) if line.samples >= 5 and _counts_through(case, line)]
+        taken, each = sum(line.share for line in found), step / max(1, region.steps)
+        settings = case.settings(region)
+        weights, rows = settings.get("parameters") or 0, settings.get("batch_size")
+        if rows is None or taken < 0.4 or taken * each < MANY_OPERATIONS or not case.matters(step, 0.3):
+            return []
+        return found if each >= 5 * PASSES * weights * rows / SLOW_RATE else []
 
     def lint(self, script: Script) -> Iterable[Hit]:
         """Loops over the examples or an axis of a tensor inside a layer, a loss or a metric."""
@@ -230,6 +249,33 @@ def _goes_over_tensor(script: Script, loop: ast.For, inner: Inner, tensors: froz
     # What a layer is called with may be a list of tensors; y_true and y_pred are tensors.
     given = [source.id for source in sources if isinstance(source, ast.Name)]
     return inner.kind in ("loss", "metric") and bool(given) and all(name in inner.tensors for name in given)
+
+
+def _counts_through(case: Case, line: Line) -> bool:
+    """Whether a line stands in a loop `for k in range(…)` of the model that takes `self.kernels[k]` or `x[:, k]`."""
+    script = case.script_of(line.where.file)
+    for inner in script.inner() if script is not None else ():
+        for node in script.own(inner.function) if script is not None else ():
+            if not isinstance(node, ast.For) or not node.lineno <= line.where.line <= (node.end_lineno or 0):
+                continue
+            if script is None or not _is_count(script, node) or _calls_layers(script, node):
+                continue
+            taken = [item.slice for item in ast.walk(node) if isinstance(item, ast.Subscript)]
+            used = {item.id for index in taken for item in ast.walk(index) if isinstance(item, ast.Name)}
+            if isinstance(node.target, ast.Name) and node.target.id in used:
+                return True
+    return False
+
+
+def _is_count(script: Script, loop: ast.For) -> bool:
+    counts = isinstance(loop.iter, ast.Call) and script.called(loop.iter) == "range"
+    return counts and (script.rounds(loop) or FEW_ROUNDS) >= FEW_ROUNDS
+
+
+def _calls_layers(script: Script, loop: ast.For) -> bool:
+    """`self.blocks[k](x)`: one layer after the other is how models are made."""
+    calls = [node for node in ast.walk(loop) if isinstance(node, ast.Call)]
+    return any(isinstance(call.func, ast.Subscript) or script.is_layer(call.func) for call in calls)
 
 
 def _takes_rows(script: Script, loop: ast.For, inner: Inner) -> bool:

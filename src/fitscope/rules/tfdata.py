@@ -233,9 +233,17 @@ class RepeatedPreprocessing(InputRule):
                 )
 
 
+def _refill(data: Input) -> tuple[float, float]:
+    """What any batch but the first of an epoch is waited for, and all that the first ones are waited for beyond."""
+    firsts, region = data.region.first_waits, data.region
+    usual = (data.training_wait - firsts.seconds) / max(1, region.steps - firsts.count)
+    return usual, firsts.seconds - firsts.count * usual
+
+
 def _slowest_written(data: Input) -> dict[str, Any]:
     """What was written for the slowest stage; for a shuffle the map that fills it, and is gone once all is read."""
-    if data.slowest is None or data.slowest.name != "Shuffle":
+    fills = data.slowest is None and _refill(data)[1] >= 0.5 * data.training_wait
+    if not fills and (data.slowest is None or data.slowest.name != "Shuffle"):
         return data.written(data.slowest)
     kinds = [stage["kind"] for stage in data.pipeline]
     before = data.pipeline[: kinds.index("shuffle")] if "shuffle" in kinds else []
@@ -272,7 +280,7 @@ class MisplacedCache(InputRule):
     def of_input(self, case: Case, data: Input) -> Cause | None:
         """A cache with the slowest, deterministic stage behind it."""
         kinds = [stage["kind"] for stage in data.pipeline]
-        written = data.written(data.slowest)
+        written = _slowest_written(data)
         if "cache" not in kinds or written not in data.pipeline or data.function is not None or data.passes < 2:
             return None
         cache = len(kinds) - 1 - kinds[::-1].index("cache")
@@ -407,9 +415,8 @@ class ShuffleRefill(InputRule):
         if not any(stage["kind"] in ("map", "flatmap", "interleave", "filter") for stage in before):
             return None  # what fills the buffer is cheap: it stands where it should
         firsts = region.first_waits
-        usual = (data.training_wait - firsts.seconds) / max(1, region.steps - firsts.count)
-        refill = firsts.seconds - firsts.count * usual
-        if not firsts.count or refill < 0.5 * data.training_wait or not case.matters(refill, 0.05):
+        usual, refill = _refill(data)
+        if refill < 0.5 * data.training_wait or not case.matters(refill, 0.05):
             return None
         where = line_of(shuffles[-1])
         # What could be kept from epoch to epoch is better kept than moved.

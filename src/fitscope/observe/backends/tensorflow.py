@@ -394,6 +394,8 @@ def _needs_timers(iterator: Any) -> bool:
 # --- tracing ----------------------------------------------------------------------------------------------
 
 _types: dict[tuple[Any, ...], tuple[int, Any]] = {}
+_LITERAL = re.compile(r"Literal\[([^\]]*)\]")
+"""A Python value in the signature of a function, as TensorFlow prints it."""
 
 
 def _tracing(ledger: Ledger, function_type: Any, args: Any, kwargs: Any) -> Any:
@@ -469,6 +471,9 @@ def _cause(key: tuple[Any, ...], function: Any, function_type: Any) -> tuple[str
         old, new = was.type_constraint, now.type_constraint
         if "Literal" in type(new).__name__ or "Literal" in type(old).__name__:
             return "Python scalar", f"{parameter}: {_plain(old)} -> {_plain(new)}"
+        if _LITERAL.sub("", str(old)) == _LITERAL.sub("", str(new)):  # in a dictionary or a list
+            pairs = zip(_LITERAL.findall(str(old)), _LITERAL.findall(str(new)), strict=True)
+            return "Python scalar", next(f"{parameter}: {a} -> {b}" for a, b in pairs if a != b)
         return "changed shape", f"{parameter}: {_plain(old)} -> {_plain(new)}"
     if before[0] != id(function):
         return "new function", "the function or the model was made anew"
