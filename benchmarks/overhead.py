@@ -13,8 +13,8 @@ thread is measured beside it: it does not contain what other threads and program
 enough to tell microseconds. `--threads 1` takes the jitter of the operations' own threads out, too.
 
 Short fits that are not timed go before every block, bare or not. Python forgets what it had optimized when seams
-are put in or taken out; in a script that happens once, here it would happen in every block. A block is a fit of a few
-epochs, because starting a fit takes as long as dozens of its steps, observed or not.
+are put in or taken out; in a script that happens once, here it would happen in every block. A block is a fit of
+hundreds of steps, because starting a fit takes as long as dozens of them, observed or not.
 """
 
 from __future__ import annotations
@@ -116,17 +116,17 @@ def measured(options: argparse.Namespace) -> dict[str, object]:
             self.last = (logs or {}).get("loss")
 
     width, model, data, step = sized(options.step_ms / 1e3)
-    steps = 100 if options.step_ms < 5 else 20
+    steps = 300 if options.step_ms < 5 else 30
     callbacks = [Reads()] if options.callback else []
 
     def fit(extra: tuple[object, ...] = ()) -> Block:
         for _ in range(WARM_UPS):
             model.fit(*short, epochs=1, verbose=0, callbacks=callbacks, batch_size=BATCH)
         worked, began = time.thread_time(), time.perf_counter()
-        model.fit(*data, epochs=EPOCHS, verbose=0, callbacks=[*callbacks, *extra], batch_size=BATCH)
+        model.fit(*data, verbose=0, callbacks=[*callbacks, *extra], batch_size=BATCH)
         return Block(time.perf_counter() - began, time.thread_time() - worked)
 
-    data, short = inputs(width, steps), inputs(width, max(5, steps // 5))
+    data, short = inputs(width, steps), inputs(width, max(5, steps // 15))
     for _ in range(5):
         fit()
     kinds = {"bare": fit, "bare again": fit, "fitscope": observed(fit)}
@@ -140,14 +140,12 @@ def measured(options: argparse.Namespace) -> dict[str, object]:
         chance.shuffle(order)
         for kind in order:
             times[kind].append(kinds[kind]())
-    steps *= EPOCHS
     step = statistics.median(block.wall for block in times["bare"]) / steps
     rows = [row(kind, times, steps) for kind in kinds if kind != "bare"]
     return {"rows": rows, "step_ms": step * 1e3, "steps": steps, "width": width}
 
 
 BATCH = 32
-EPOCHS = 3
 WARM_UPS = 3
 
 
