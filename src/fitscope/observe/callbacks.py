@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from threading import get_ident
 from typing import Any
@@ -20,7 +21,6 @@ from fitscope.observe.recorder import recorder
 from fitscope.observe.seams import Seams, place_of
 
 MODES = ("train", "test", "predict")
-BATCH_BEGINS = tuple(f"on_{mode}_batch_begin" for mode in MODES)
 BATCH_ENDS = tuple(f"on_{mode}_batch_end" for mode in MODES)
 OTHER_HOOKS = tuple(f"on_{mode}_{edge}" for mode in (*MODES, "epoch") for edge in ("begin", "end"))
 
@@ -46,7 +46,6 @@ class Watched(list[Any]):
         """What is told then when a step begins."""
         self._plans: dict[str, tuple[int, int, list[int]]] = {}
         self._any_batch_end = any(overridden(callback, hook) for callback in callbacks for hook in BATCH_ENDS)
-        self.begins = any(overridden(callback, hook) for callback in callbacks for hook in BATCH_BEGINS)
 
     def __iter__(self) -> Iterator[Any]:
         ledger = _ledgers.get(get_ident())
@@ -287,7 +286,7 @@ def _batch_end(
         ledger.counts[stations.step] += 1
         try:
             if call.executions == 1:
-                _first_of_epoch(call, self, getattr(self, flag, False), reading_waits())
+                _first_of_epoch(call, self, mode, getattr(self, flag, False), reading_waits())
                 if can_be_async and call.reading != stations.dispatch:
                     _note_forced_sync(call, self.callbacks, mode)
             now = ledger.enter(call.reading)
@@ -328,14 +327,15 @@ def _batch_end(
     return on_batch_end
 
 
-def _first_of_epoch(call: Call, callbacks: Any, asynchronous: bool, reading_waits: bool) -> None:
+def _first_of_epoch(call: Call, callbacks: Any, mode: str, asynchronous: bool, reading_waits: bool) -> None:
     """What is the same for all steps of an epoch."""
     stations, watched = call.stations, callbacks.callbacks
     known = type(watched) is Watched
     call.by_pool = asynchronous and reading_waits and known
     call.reading = stations.dispatch if asynchronous else stations.wait if reading_waits else stations.logs
-    if known and not watched.begins:
-        call.watched = watched
+    hook = f"on_{mode}_batch_begin"
+    if known and not any(overridden(callback, hook) for callback in list.__iter__(watched)):
+        call.watched = weakref.ref(watched)  # a callback that is dropped with a failed fit is not kept alive by us
         watched.stepping = True
         watched.at_begin = call.waits.begun.append if call.waits is not None else None
 
@@ -369,8 +369,9 @@ def _note_forced_sync(call: Call, callbacks: list[Any], mode: str) -> None:
 def leave_epoch(ledger: Ledger, call: Call) -> None:
     """The batches of this epoch are over."""
     call.in_epoch = False
-    _no_longer(call.watched)
-    call.watched = None
+    if call.watched is not None:
+        _no_longer(call.watched())
+        call.watched = None
     if call.waits is not None:
         call.waits.finish()
     if call.contention is not None:

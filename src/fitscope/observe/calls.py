@@ -161,7 +161,7 @@ class Call:
         self.by_pool = False
         """Whether Keras' pool of threads tells when a step is done."""
         self.watched: Any = None
-        """The list of callbacks (callbacks.Watched) of the running epoch, if none has a batch-begin hook."""
+        """Refers to the callbacks (callbacks.Watched) of the running epoch, if none has a batch-begin hook."""
         self.contention: Any = None
         self.close: Callable[[], None] | None = None
 

@@ -254,11 +254,13 @@ def _goes_over_tensor(script: Script, loop: ast.For, inner: Inner, tensors: froz
 def _counts_through(case: Case, line: Line) -> bool:
     """Whether a line stands in a loop `for k in range(…)` of the model that takes `self.kernels[k]` or `x[:, k]`."""
     script = case.script_of(line.where.file)
-    for inner in script.inner() if script is not None else ():
-        for node in script.own(inner.function) if script is not None else ():
+    if script is None:
+        return False
+    for inner in script.inner():
+        for node in script.own(inner.function):
             if not isinstance(node, ast.For) or not node.lineno <= line.where.line <= (node.end_lineno or 0):
                 continue
-            if script is None or not _is_count(script, node) or _calls_layers(script, node):
+            if not _is_count(script, node) or _calls_layers(script, node):
                 continue
             taken = [item.slice for item in ast.walk(node) if isinstance(item, ast.Subscript)]
             used = {item.id for index in taken for item in ast.walk(index) if isinstance(item, ast.Name)}
