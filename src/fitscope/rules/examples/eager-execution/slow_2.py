@@ -12,6 +12,6 @@ def train_step(features, target):
     gradients = tape.gradient(loss, model.trainable_variables)
     optimizer.apply_gradients(zip(gradients, model.trainable_variables))
 
-for epoch in range(3):
+for epoch in range(8):
     for start in range(0, len(x), 32):
         train_step(x[start:start + 32], y[start:start + 32])

@@ -19,7 +19,7 @@ def train_step(weights, state, moments, features, target):
 
 weights, state = [v.value for v in model.trainable_variables], [v.value for v in model.non_trainable_variables]
 moments = [v.value for v in optimizer.variables]
-for epoch in range(3):
+for epoch in range(8):
     for start in range(0, len(x), 32):
         batch = x[start:start + 32], y[start:start + 32]
         weights, state, moments = train_step(weights, state, moments, *batch)

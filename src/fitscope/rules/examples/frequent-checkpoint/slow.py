@@ -7,4 +7,4 @@ model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(32, activation=
 model.compile("sgd", "mse")
 
 saves = keras.callbacks.ModelCheckpoint("model.keras", save_freq=2)
-model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[saves])
+model.fit(x, y, batch_size=32, epochs=5, verbose=0, callbacks=[saves])

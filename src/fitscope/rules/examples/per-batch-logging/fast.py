@@ -10,4 +10,4 @@ class Record(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         np.save("record.npy", x)
 
-model.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[Record()])
+model.fit(x, y, batch_size=32, epochs=5, verbose=0, callbacks=[Record()])
