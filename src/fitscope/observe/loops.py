@@ -41,13 +41,13 @@ class Loop:
             _stations[self.root] = Stations(recorder.tree, self.root, BODY)
         self.stations = _stations[self.root]
         self.region: Region = recorder.regions[self.root]
-        self.iterator = weakref.ref(iterator, _Abandoned(ledger, self))
+        self.iterator = weakref.ref(iterator, Abandoned(ledger, self))
         self.host: Stations | None = None
         self.trains = self.root in _training
         self.began = 0
 
 
-class _Abandoned:
+class Abandoned:
     """What happens when the iterator of a loop dies: a `for` loop that was left drops it at once."""
 
     def __init__(self, ledger: Ledger, loop: Loop) -> None:

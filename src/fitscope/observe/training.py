@@ -11,7 +11,7 @@ from threading import get_ident
 from types import FrameType
 from typing import Any
 
-from fitscope.observe import callbacks, loops, memory, metrics, padding, settings
+from fitscope.observe import callbacks, interrupts, loops, memory, metrics, padding, settings
 from fitscope.observe.backends import Backend
 from fitscope.observe.calls import Call, Stations, note_first
 from fitscope.observe.contention import Contention
@@ -365,6 +365,7 @@ def _hold_garbage_collection(seams: Seams) -> None:
             now = ledger.back(ledger.tree.nodes[ledger.node].parent)
             ledger.gc_spans = [*ledger.gc_spans[-31:], (began, now)]
 
+    interrupts.rescue(seams, lambda function: function is collecting or isinstance(function, loops.Abandoned))
     gc.callbacks.append(collecting)
     seams.on_release(lambda: gc.callbacks.remove(collecting))
 
