@@ -118,7 +118,7 @@ import fitscope
 from fitscope.observe import callbacks
 def broken(*_):
     raise RuntimeError("our mistake")
-callbacks._now_and_then = broken
+callbacks._note_settings = broken
 with fitscope.profile() as run:
     history = model.fit(x, y, epochs=2, verbose=0)
 assert len(history.history["loss"]) == 2

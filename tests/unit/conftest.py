@@ -6,13 +6,13 @@ import threading
 import pytest
 from made import Clock
 
-from fitscope.observe import ledger, recorder, runfile
+from fitscope.observe import ledger, recorder, runfile, stepping
 
 
 @pytest.fixture
 def clock(monkeypatch):
     fake = Clock()
-    for module in (ledger, recorder, runfile):
+    for module in (ledger, recorder, runfile, stepping):
         if hasattr(module, "clock"):
             monkeypatch.setattr(module, "clock", fake)
     return fake

@@ -48,7 +48,7 @@ def fit(clock, recording, monkeypatch):
             for wait in waits[number : number + each]:
                 iterator.fetch(wait)
                 clock.passes(0.004)
-            gaps.ended(ledger.enter(stations.loop))
+            gaps.took([ledger.enter(stations.loop)], [ledger.spent[stations.step]], [])
             clock.passes(0.001)
         if at_the_end is not None:
             ledger.enter(stations.step)
@@ -60,7 +60,49 @@ def fit(clock, recording, monkeypatch):
         nodes = {"data": stations.data, "step": stations.step, "first run": stations.first_run}
         return {name: round(recording.tree.spent[node] / MS) for name, node in nodes.items()}
 
+    run.iterator, run.ledger, run.stations = iterator, ledger, stations
     return run
+
+
+@pytest.fixture
+def steps_on(fit, clock):
+    """The same, told of many calls at once: the step owns the time from the end of one call to that of the next."""
+
+    def run(waits, *, each=1, failed=None):
+        iterator, ledger, stations = fit.iterator, fit.ledger, fit.stations
+        gaps = Gaps(ledger, SimpleNamespace(stations=stations, each=each, region=None), iterator, by_keras=True)
+        gaps.began(ledger.enter(stations.step))
+        ticks = []
+        for number in range(0, len(waits), each):
+            for wait in waits[number : number + each]:
+                iterator.fetch(wait)
+                clock.passes(0.004)
+            returned = ledger.enter(stations.logs)
+            owned = ledger.spent[stations.step]
+            clock.passes(0.001)
+            ticks.append((returned, owned, ledger.enter(stations.step)))
+            if len(ticks) == gaps.room():
+                gaps.took(*map(list, zip(*ticks, strict=True)))
+                ticks = []
+        if ticks:
+            gaps.took(*map(list, zip(*ticks, strict=True)))
+        if failed is None:
+            gaps.begun.pop()
+        else:
+            iterator.fetch(failed)
+        ledger.rename(stations.close)
+        gaps.finish()
+        ledger.back(ledger.outside)
+        return {name: round(ledger.spent[getattr(stations, name)] / MS) for name in ("data", "step")}
+
+    return run
+
+
+@pytest.mark.parametrize("each", [1, 5])
+@pytest.mark.parametrize("failed", [None, 2], ids=["over", "found no more data"])
+def test_calls_can_be_told_of_together(steps_on, each, failed):
+    waits = [3, 0, 7, 1, 20] * 60
+    assert steps_on(waits, each=each, failed=failed) == {"data": sum(waits), "step": 4 * len(waits)}
 
 
 @pytest.mark.parametrize("each", [1, 5])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import weakref
 from collections.abc import Callable, Iterator
 from threading import get_ident
 from typing import Any
@@ -19,6 +18,7 @@ from fitscope.observe.dispatched import Dispatched
 from fitscope.observe.ledger import Ledger, clock
 from fitscope.observe.recorder import recorder
 from fitscope.observe.seams import Seams, place_of
+from fitscope.observe.stepping import Stepping, stop
 
 MODES = ("train", "test", "predict")
 BATCH_ENDS = tuple(f"on_{mode}_batch_end" for mode in MODES)
@@ -40,10 +40,6 @@ class Watched(list[Any]):
     def __init__(self, callbacks: list[Any]) -> None:
         super().__init__(callbacks)
         self.steps = Dispatched()
-        self.stepping = False
-        """Whether the step owns the time since the end of the last one: nobody has a hook before it."""
-        self.at_begin: Callable[[int], None] | None = None
-        """What is told then when a step begins."""
         self._plans: dict[str, tuple[int, int, list[int]]] = {}
         self._any_batch_end = any(overridden(callback, hook) for callback in callbacks for hook in BATCH_ENDS)
 
@@ -57,10 +53,8 @@ class Watched(list[Any]):
         if hook is None:
             return list.__iter__(self)
         ledger.hook = None
-        plan, stations = self._plans.get(hook), ledger.call.stations
-        if plan is None or plan[0] != stations.root or plan[1] != len(self):
-            plan = self._plan(stations, hook)
-        return _timed(ledger, list.__iter__(self), plan[2]) if plan[2] else list.__iter__(self)
+        nodes = self.nodes(ledger.call.stations, hook)
+        return _timed(ledger, list.__iter__(self), nodes) if nodes else list.__iter__(self)
 
     def __reduce__(self) -> Any:
         return list, (list(list.__iter__(self)),)
@@ -74,11 +68,13 @@ class Watched(list[Any]):
             row[0] += clock() - began
             row[1] += 1
 
-    def _plan(self, stations: Stations, hook: str) -> tuple[int, int, list[int]]:
+    def nodes(self, stations: Stations, hook: str) -> list[int]:
         """The node of each callback for this hook, 0 for one that does nothing in it; empty if none does."""
-        nodes = [_node(stations, callback, hook) for callback in list.__iter__(self)]
-        self._plans[hook] = (stations.root, len(self), nodes if any(nodes) else [])
-        return self._plans[hook]
+        plan = self._plans.get(hook)
+        if plan is None or plan[0] != stations.root or plan[1] != len(self):
+            nodes = [_node(stations, callback, hook) for callback in list.__iter__(self)]
+            plan = self._plans[hook] = (stations.root, len(self), nodes if any(nodes) else [])
+        return plan[2]
 
 
 def _timed(ledger: Ledger, callbacks: Iterator[Any], nodes: list[int]) -> Iterator[Any]:
@@ -166,10 +162,10 @@ def hold(seams: Seams, *, reading_waits: Callable[[], bool], can_be_async: bool,
     for hook in OTHER_HOOKS:
         seams.hold(CallbackList, hook, _before(hook), _after(hook))
     for mode in MODES:
-        begin, end = f"on_{mode}_batch_begin", f"on_{mode}_batch_end"
-        seams.replace(CallbackList, begin, _batch_begin(getattr(CallbackList, begin), begin))
-        ends = _batch_end(getattr(CallbackList, end), mode, reading_waits, can_be_async, device)
-        seams.replace(CallbackList, end, ends)
+        begin, end = (getattr(CallbackList, f"on_{mode}_batch_{edge}") for edge in ("begin", "end"))
+        seams.replace(CallbackList, f"on_{mode}_batch_begin", _batch_begin(begin, mode))
+        ends = _batch_end(begin, end, mode, reading_waits, can_be_async, device)
+        seams.replace(CallbackList, f"on_{mode}_batch_end", ends)
 
     def flushing(ledger: Ledger, callbacks: Any, args: Any, kwargs: Any) -> Any:
         if not isinstance(ledger.call, Call):
@@ -237,20 +233,15 @@ def _after(hook: str) -> Any:
     return after
 
 
-# The two hooks around every step are written out, not made by `Seams.hold`: they run a thousand times a second. A
-# step leaves nothing of them in the processor's caches, so each function and object they touch costs several times
-# what it costs in a tight loop.
+# The two hooks around a step are written out, not made by `Seams.hold`: where a callback has a hook before the step,
+# they run a thousand times a second.
 
 
-def _batch_begin(original: Any, hook: str) -> Any:
+def _batch_begin(original: Any, mode: str) -> Any:
+    hook = f"on_{mode}_batch_begin"
+
     @functools.wraps(original)
     def on_batch_begin(self: Any, batch: Any, logs: Any = None) -> None:
-        watched = self.callbacks
-        if type(watched) is Watched and watched.stepping:
-            original(self, batch, logs)
-            if watched.at_begin is not None:
-                watched.at_begin(clock())
-            return
         ledger = _ledgers.get(get_ident())
         call: Call | None = ledger.call if ledger is not None else None
         if ledger is None or call is None:
@@ -270,7 +261,12 @@ def _batch_begin(original: Any, hook: str) -> Any:
 
 
 def _batch_end(
-    original: Any, mode: str, reading_waits: Callable[[], bool], can_be_async: bool, device: Callable[[], str]
+    begin: Any,
+    original: Any,
+    mode: str,
+    reading_waits: Callable[[], bool],
+    can_be_async: bool,
+    device: Callable[[], str],
 ) -> Any:
     hook, flag = f"on_{mode}_batch_end", f"_async_{mode}"
 
@@ -286,25 +282,22 @@ def _batch_end(
         ledger.counts[stations.step] += 1
         try:
             if call.executions == 1:
-                _first_of_epoch(call, self, mode, getattr(self, flag, False), reading_waits())
+                _first_of_epoch(call, self, getattr(self, flag, False), reading_waits())
                 if can_be_async and call.reading != stations.dispatch:
                     _note_forced_sync(call, self.callbacks, mode)
             now = ledger.enter(call.reading)
-            if call.by_pool:
-                self.callbacks.steps.awaits = True
-            elif call.reading != stations.dispatch:
+            if call.reading != stations.dispatch:
                 ledger.hook = hook
             call.batch = None
             if waits is not None:
-                waits.ended(now)
+                waits.took([now], [ledger.spent[stations.step]], [])
         except Exception as error:
             recorder.fail(error)
         original(self, batch, logs)
         if _ledgers.get(ledger.ident) is not ledger:
-            _no_longer(self.callbacks)
             return
         ledger.hook = None
-        now = ledger.back(stations.step if call.watched is not None else stations.loop)
+        now = ledger.back(stations.loop)
         region = call.region
         if region is not None:
             region.steps += call.each
@@ -314,47 +307,58 @@ def _batch_end(
         elif region is not None:
             region.durations.append((now - call.step_began) // call.each)
         call.step_began = now
-        if call.executions % SETTLE_EVERY <= 1:
-            try:
-                _now_and_then(ledger, call, self.callbacks, device)
-            except Exception as error:
-                recorder.fail(error)
-        if waits is not None:
-            waits.since, waits.before = ledger.since, ledger.spent[stations.step]
+        try:
+            if call.executions == 1:
+                _note_settings(ledger, call, self.callbacks, device)
+                if getattr(type(self), hook) is on_batch_end:  # or somebody wants to be told of every step
+                    call.stepping = _stepping(ledger, call, self, mode)
+                if call.stepping is not None:
+                    call.stepping.stand_in(mode, begin, original)
+            elif call.executions % SETTLE_EVERY == 0:
+                _now_and_then(call, self.callbacks)
+        except Exception as error:
+            recorder.fail(error)
         if recorder.stopped:
             stop(call, self)
 
     return on_batch_end
 
 
-def _first_of_epoch(call: Call, callbacks: Any, mode: str, asynchronous: bool, reading_waits: bool) -> None:
+def _first_of_epoch(call: Call, callbacks: Any, asynchronous: bool, reading_waits: bool) -> None:
     """What is the same for all steps of an epoch."""
     stations, watched = call.stations, callbacks.callbacks
-    known = type(watched) is Watched
-    call.by_pool = asynchronous and reading_waits and known
+    call.by_pool = asynchronous and reading_waits and type(watched) is Watched
     call.reading = stations.dispatch if asynchronous else stations.wait if reading_waits else stations.logs
-    hook = f"on_{mode}_batch_begin"
-    if known and not any(overridden(callback, hook) for callback in list.__iter__(watched)):
-        call.watched = weakref.ref(watched)  # a callback that is dropped with a failed fit is not kept alive by us
-        watched.stepping = True
-        watched.at_begin = call.waits.begun.append if call.waits is not None else None
+    if call.by_pool:
+        watched.steps.awaits = True
 
 
-def _no_longer(callbacks: Any) -> None:
-    """The steps of these callbacks own no time any more between the hooks."""
-    if type(callbacks) is Watched:
-        callbacks.stepping, callbacks.at_begin = False, None
+def _stepping(ledger: Ledger, call: Call, callbacks: Any, mode: str) -> Stepping | None:
+    """What is told of the other steps of the epoch, unless a callback has a hook before them."""
+    watched = callbacks.callbacks
+    if type(watched) is not Watched or watched.nodes(call.stations, f"on_{mode}_batch_begin"):
+        return None
+    synchronous = call.reading != call.stations.dispatch
+    return Stepping(
+        ledger,
+        call,
+        callbacks,
+        nodes=watched.nodes(call.stations, f"on_{mode}_batch_end") if synchronous else None,
+        steps=watched.steps if call.by_pool else None,
+        now_and_then=functools.partial(_now_and_then, call),
+    )
 
 
-def _now_and_then(ledger: Ledger, call: Call, callbacks: list[Any], device: Callable[[], str]) -> None:
-    """After the first step of an epoch and after every hundredth."""
-    if call.executions == 1:
-        if call.region is not None:
-            node = ledger.node
-            ledger.enter(call.stations.own)
-            settings.note(call.root, call.model, device(), callbacks, call.batch_size)
-            ledger.back(node)
-        return
+def _note_settings(ledger: Ledger, call: Call, callbacks: list[Any], device: Callable[[], str]) -> None:
+    if call.region is not None:
+        node = ledger.node
+        ledger.enter(call.stations.own)
+        settings.note(call.root, call.model, device(), callbacks, call.batch_size)
+        ledger.back(node)
+
+
+def _now_and_then(call: Call, callbacks: Any) -> None:
+    """After every hundredth step of an epoch."""
     if isinstance(callbacks, Watched) and call.region is not None:
         callbacks.steps.settle()
     if call.contention is not None:
@@ -366,32 +370,15 @@ def _note_forced_sync(call: Call, callbacks: list[Any], mode: str) -> None:
         recorder.fact("forced-sync", root=call.root, callback=name)
 
 
-def leave_epoch(ledger: Ledger, call: Call) -> None:
-    """The batches of this epoch are over."""
+def leave_epoch(ledger: Ledger, call: Call, *, over: bool = False) -> None:
+    """The batches of this epoch are over; `over`: no step has begun that did not find a batch."""
     call.in_epoch = False
-    if call.watched is not None:
-        _no_longer(call.watched())
-        call.watched = None
+    call.batch = None
+    if call.stepping is not None:
+        stepping, call.stepping = call.stepping, None
+        stepping.leave(over=over or getattr(call.model, "stop_training", False))
     if call.waits is not None:
         call.waits.finish()
     if call.contention is not None:
         call.contention.settle()
         call.contention = None
-
-
-def stop(call: Call, callbacks: Any) -> None:
-    """Enough was recorded: lets the callbacks put their files in order, then ends the script."""
-    if call.kind != "fit" or call.outer is not None:
-        return
-    sync = getattr(call.model, "jax_state_sync", None)
-    if sync is not None:
-        sync()
-    callbacks.on_train_end()
-    raise EnoughRecorded
-
-
-class EnoughRecorded(SystemExit):
-    """Ends the script with exit code 0 after `--for`; a SystemExit, so that `except Exception` lets it through."""
-
-    def __init__(self) -> None:
-        super().__init__(0)

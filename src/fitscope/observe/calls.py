@@ -91,15 +91,15 @@ class Waits(Protocol):
 
     begun: list[int]
     """When the step calls that are not settled yet began."""
-    since: int
-    before: int
-    """From when on the step owns the time, and what it owned by then: it may begin a little later."""
 
     def began(self, now: int) -> None:
-        """A step call begins, the first of an epoch or one after a hook of the user's."""
+        """A step call begins; from now on the step owns the time."""
 
-    def ended(self, now: int) -> None:
-        """It has returned."""
+    def took(self, returned: list[int], owned: list[int], begun: list[int]) -> None:
+        """Step calls have returned, when the step owned so much in all; those after them began at once, if told."""
+
+    def room(self) -> int:
+        """After how many more calls it has to be told of them."""
 
     def finish(self) -> None:
         """The input is at its end, or is left."""
@@ -127,8 +127,8 @@ class Call:
         "root",
         "stations",
         "step_began",
+        "stepping",
         "waits",
-        "watched",
     )
 
     def __init__(
@@ -160,8 +160,8 @@ class Call:
         """The node that reading the logs of a step is charged to."""
         self.by_pool = False
         """Whether Keras' pool of threads tells when a step is done."""
-        self.watched: Any = None
-        """Refers to the callbacks (callbacks.Watched) of the running epoch, if none has a batch-begin hook."""
+        self.stepping: Any = None
+        """What is told of the running epoch's steps (stepping.Stepping), if no callback has a hook before them."""
         self.contention: Any = None
         self.close: Callable[[], None] | None = None
 

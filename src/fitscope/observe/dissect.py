@@ -23,10 +23,10 @@ from typing import Any
 from fitscope import flops
 from fitscope.model import SCOPE, TRACE_ENDINGS, UPDATE
 from fitscope.observe.backends import Backend
-from fitscope.observe.callbacks import EnoughRecorded
 from fitscope.observe.ledger import Ledger
 from fitscope.observe.recorder import recorder
 from fitscope.observe.seams import Seams
+from fitscope.observe.stepping import EnoughRecorded
 from fitscope.observe.units import is_whole
 
 ROUNDS = 6

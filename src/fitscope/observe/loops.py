@@ -148,7 +148,7 @@ def _fetched(ledger: Ledger, token: Any, error: BaseException | None) -> None:
     else:
         ledger.enter(node)
         if recorder.stopped:
-            from fitscope.observe.callbacks import EnoughRecorded
+            from fitscope.observe.stepping import EnoughRecorded
 
             raise EnoughRecorded
 

@@ -11,7 +11,7 @@ from threading import get_ident
 from types import FrameType
 from typing import Any
 
-from fitscope.observe import callbacks, interrupts, loops, memory, metrics, padding, settings
+from fitscope.observe import callbacks, interrupts, loops, memory, metrics, padding, settings, stepping
 from fitscope.observe.backends import Backend
 from fitscope.observe.calls import Call, Stations, note_first
 from fitscope.observe.contention import Contention
@@ -111,12 +111,12 @@ def _ending(kind: str, backend: Backend) -> Any:
                 settings.note(call.root, call.model, backend.device(), batch_size=_rows(call.batch))
             elif call.region is not None and kind == "fit" and call.region.calls <= 20:
                 settings.history(call.root, call.model)
-                if error is None or isinstance(error, callbacks.EnoughRecorded):
+                if error is None or isinstance(error, stepping.EnoughRecorded):
                     metrics.note(ledger, call, backend.device())
                     memory.note(ledger, call)
             end(ledger, call)
             if recorder.stopped and call.outer is None and error is None:
-                raise callbacks.EnoughRecorded
+                raise stepping.EnoughRecorded
 
     return ending
 
@@ -269,8 +269,8 @@ def _enumerating(original: Any, backend: Backend) -> Any:
             return
         try:
             ledger.rename(stations.close)
+            callbacks.leave_epoch(ledger, call, over=True)
             _drop_extra_steps(call, self)
-            callbacks.leave_epoch(ledger, call)
             ledger.back(stations.end)
         except Exception as error:
             recorder.fail(error)
@@ -304,7 +304,7 @@ def _fetching(original: Any) -> Any:
                 ledger.back(stations.setup)
         began = ledger.enter(stations.data)
         item = original(self)
-        now = ledger.back(stations.step if call.watched is not None else stations.loop)
+        now = ledger.back(stations.step if call.stepping is not None else stations.loop)
         if call.executions < padding.BATCHES and call.region is not None:
             if call.executions == 0:
                 note_first(call.root, now - began)

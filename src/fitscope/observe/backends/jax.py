@@ -162,6 +162,7 @@ class _Batches:
             return next(self._iterator)
         node = ledger.node
         began = ledger.enter(call.stations.data if call.begun else call.stations.first_batch)
+        call.batch = None  # the last one is not needed any more, and may be large
         try:
             call.batch = batch = next(self._iterator)
         finally:

@@ -191,30 +191,40 @@ class Gaps:
         self._charged = False
         self._busy = 0
         self._traces = ledger.counts[call.stations.trace]
-        self.since = self.before = 0
+        self._before = 0
 
     def began(self, now: int) -> None:
-        """A step call begins."""
+        """A step call begins; from now on the step owns the time."""
         self.begun.append(now)
-        self.since, self.before = now, self.ledger.spent[self.stations.step]
+        self._before = self.ledger.spent[self.stations.step]
 
-    def ended(self, now: int) -> None:
-        """It has returned."""
-        spent, traces = self.ledger.spent[self.stations.step], self.ledger.counts[self.stations.trace]
-        self.ended_at.append(now)
-        self._fetched += self.each
-        self.own.append(spent - self.before - (self.begun[-1] - self.since))
-        self.traced.append(traces != self._traces)
+    def took(self, returned: list[int], owned: list[int], begun: list[int]) -> None:
+        """Step calls have returned; of those that one is told of together only the last can have been traced."""
+        traces = self.ledger.counts[self.stations.trace]
+        self.ended_at += returned
+        self.own += map(sub, owned, [self._before, *owned])
+        self.traced += [False] * (len(returned) - 1) + [traces != self._traces]
+        self.begun += begun[:-1]
         self._traces = traces
+        fetched, self._fetched = self._fetched, self._fetched + self.each * len(returned)
         if len(self.ended_at) >= self.limit:
             self._settle(final=False)
-        elif self.stages is not None and self._fetched in tfdata.LOOKS:
+        elif self.stages is not None and any(fetched < look <= self._fetched for look in tfdata.LOOKS):
             node = self.ledger.node
             self.ledger.enter(self.stations.own)
             proto = tfdata.model_of(self.iterator())
             if proto is not None:
                 self.stages.read(proto, self._fetched)
             self.ledger.back(node)
+        self.begun += begun[-1:]
+        self._before = self.ledger.spent[self.stations.step]
+
+    def room(self) -> int:
+        """After how many more calls gaps would be forgotten, or the stages are to be read."""
+        left = [self.limit - len(self.ended_at)]
+        if self.stages is not None:
+            left += [-(-(look - self._fetched) // self.each) for look in tfdata.LOOKS if look > self._fetched]
+        return max(1, min(left))
 
     def finish(self) -> None:
         """The input is at its end, or is left."""
@@ -308,26 +318,31 @@ class Timers:
         self._own = 0
         self._traces = ledger.counts[call.stations.trace]
         self._first: int | None = None
+        self._before = 0
         self.begun: list[int] = []
-        self.since = self.before = 0
 
     def began(self, now: int) -> None:
-        """A step call begins."""
-        self.since, self.before = now, self.ledger.spent[self.stations.step]
+        """A step call begins; from now on the step owns the time."""
+        self.begun = [now]
+        self._before = self.ledger.spent[self.stations.step]
 
-    def ended(self, now: int) -> None:
-        """It has returned."""
-        own = self.ledger.spent[self.stations.step] - self.before
+    def took(self, returned: list[int], owned: list[int], begun: list[int]) -> None:
+        """Step calls have returned; of those that one is told of together only the last can have been traced."""
         traces, self._traces = self._traces, self.ledger.counts[self.stations.trace]
-        self.begun.clear()
-        self._calls += 1
+        own = list(map(sub, owned, [self._before, *owned]))
+        self._calls += len(own)
+        self._own += sum(own)
         if self._traces != traces:
-            self._read(own)
-            self._first = own
-            return
-        self._own += own
-        if self._calls >= MOST_GAPS:
             self._read(self._own)
+            self._first = own[-1]
+        elif self._calls >= MOST_GAPS:
+            self._read(self._own)
+        self.begun = begun[-1:]
+        self._before = self.ledger.spent[self.stations.step]
+
+    def room(self) -> int:
+        """After how many more calls the waits are read."""
+        return max(1, MOST_GAPS - self._calls)
 
     def finish(self) -> None:
         """The input is at its end, or is left."""
