@@ -13,7 +13,8 @@ thread is measured beside it: it does not contain what other threads and program
 enough to tell microseconds. `--threads 1` takes the jitter of the operations' own threads out, too.
 
 Short fits that are not timed go before every block, bare or not. Python forgets what it had optimized when seams
-are put in or taken out; in a script that happens once, here it would happen in every block. A block is a fit of
+are put in or taken out, and optimizes an instruction anew after it has failed dozens of times; in a script that
+happens once, here it would happen in every block. A block is a fit of
 hundreds of steps, because starting a fit takes as long as dozens of them, observed or not.
 """
 
@@ -126,7 +127,7 @@ def measured(options: argparse.Namespace) -> dict[str, object]:
         model.fit(*data, verbose=0, callbacks=[*callbacks, *extra], batch_size=BATCH)
         return Block(time.perf_counter() - began, time.thread_time() - worked)
 
-    data, short = inputs(width, steps), inputs(width, max(5, steps // 15))
+    data, short = inputs(width, steps), inputs(width, max(5, steps // 5))
     for _ in range(5):
         fit()
     kinds = {"bare": fit, "bare again": fit, "fitscope": observed(fit)}

@@ -41,14 +41,14 @@ class Watched(list[Any]):
         super().__init__(callbacks)
         self.steps = Dispatched()
         self._plans: dict[str, tuple[int, int, list[int]]] = {}
-        self._any_batch_end = any(overridden(callback, hook) for callback in callbacks for hook in BATCH_ENDS)
+        self.any_batch_end = any(overridden(callback, hook) for callback in callbacks for hook in BATCH_ENDS)
 
     def __iter__(self) -> Iterator[Any]:
         ledger = _ledgers.get(get_ident())
         if ledger is None:
             if self.steps.awaits:
                 self.steps.step_done()
-            return self._beside() if self._any_batch_end and _ledgers else list.__iter__(self)
+            return self._beside() if self.any_batch_end and _ledgers else list.__iter__(self)
         hook = ledger.hook
         if hook is None:
             return list.__iter__(self)
@@ -338,12 +338,14 @@ def _stepping(ledger: Ledger, call: Call, callbacks: Any, mode: str) -> Stepping
     watched = callbacks.callbacks
     if type(watched) is not Watched or watched.nodes(call.stations, f"on_{mode}_batch_begin"):
         return None
-    synchronous = call.reading != call.stations.dispatch
+    nodes: list[int] | None = watched.nodes(call.stations, f"on_{mode}_batch_end")
+    if call.reading == call.stations.dispatch and (call.by_pool or watched.any_batch_end):
+        nodes = None
     return Stepping(
         ledger,
         call,
         callbacks,
-        nodes=watched.nodes(call.stations, f"on_{mode}_batch_end") if synchronous else None,
+        nodes=nodes,
         steps=watched.steps if call.by_pool else None,
         now_and_then=functools.partial(_now_and_then, call),
     )

@@ -29,7 +29,8 @@ class Dispatched:
     def step_done(self) -> None:
         """A step is done; told by a thread of the pool."""
         self.done.append(clock())
-        self._look()
+        if self._backlog is not None:
+            self._look()
 
     def validation_begins(self, ledger: Ledger, call: Call) -> None:
         """From now on the training thread is in a validation, while steps of the training may still be computed."""

@@ -51,7 +51,8 @@ class Charging(list[Any]):
 class Stepping:
     """The steps of the running epoch of a call, from the second on.
 
-    `nodes`: those of the callbacks' hooks after a step, 0 for a callback without one; None if Keras' pool calls them.
+    `nodes`: those of the callbacks' hooks after a step, 0 for a callback without one; None if Keras' pool of threads
+    goes through the callbacks and has something to tell.
     `steps`: what keeps steps that the pool tells the end of; None where they are over when they return.
     `now_and_then` is called after every hundredth step, with the list of callbacks.
     """

@@ -430,7 +430,8 @@ class EpochsPastBest(ModelRule):
                     continue
                 best = scores.index(min(scores))
                 after = len(scores) - 1 - best
-                wasted = region.wall_seconds * max(0, after - 5) / len(scores)
+                once = seconds_of(region, "setup", "compile")
+                wasted = (region.wall_seconds - once) * max(0, after - 5) / len(scores)
                 if after < max(8, len(scores) / 2) or not case.matters(wasted):
                     continue
                 yield Cause(

@@ -145,6 +145,9 @@ def cut(extent: int, given: tuple[Any, ...], variables: list[Any], batch_size: i
     return cut_jaxpr.cut(given, variables)
 
 
+_ledgers = recorder.ledgers
+
+
 class _Batches:
     """Passes batches on and charges the wait for them."""
 
@@ -156,7 +159,7 @@ class _Batches:
         return self
 
     def __next__(self) -> Any:
-        ledger = recorder.ledgers.get(get_ident())
+        ledger = _ledgers.get(get_ident())
         call: Call | None = ledger.call if ledger is not None else None
         if ledger is None or call is None:
             return next(self._iterator)

@@ -11,4 +11,4 @@ model = keras.Sequential(
     ]
 )
 model.compile("adam", "sparse_categorical_crossentropy")
-model.fit(x, y, batch_size=64, epochs=2, verbose=0)
+model.fit(x, y, batch_size=64, epochs=3, verbose=0)
