@@ -51,6 +51,12 @@ def run(folder, name, text):
     }
 
 
+def warm_up(text):
+    """What a process does only once, loading kernels for instance, must not count for the first of two runs."""
+    Path("warm_up.py").write_text(text.lstrip("\n"))
+    runpy.run_path("warm_up.py", run_name="__main__")
+
+
 def main():
     wanted = set(sys.argv[2:])
     found = {}
@@ -62,6 +68,7 @@ def main():
                 if BACKEND not in example.backends or (wanted and not {rule.name, key} & wanted):
                     continue
                 stem = f"{rule.name}_{number}".replace("-", "_")
+                warm_up(example.fast)
                 found[key] = {
                     "slow": run(Path(folder), f"{stem}_slow", example.slow),
                     "fast": run(Path(folder), f"{stem}_fast", example.fast),

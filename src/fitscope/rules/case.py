@@ -203,6 +203,18 @@ class Input:
         """The wait as a part of the training."""
         return self.wait / self.case.seconds if self.case.seconds else 0.0
 
+    @property
+    def usual_wait(self) -> float:
+        """What any batch but the first of an epoch is waited for."""
+        firsts = self.region.first_waits
+        return (self.training_wait - firsts.seconds) / max(1, self.region.steps - firsts.count)
+
+    @property
+    def beginning(self) -> float:
+        """All that the first batches of epochs are waited for beyond that: filling buffers, starting workers."""
+        firsts = self.region.first_waits
+        return firsts.seconds - firsts.count * self.usual_wait
+
     @cached_property
     def function(self) -> Stage | None:
         """The user's Python function that takes the longest, if Python explains the wait."""

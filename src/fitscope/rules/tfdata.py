@@ -233,16 +233,9 @@ class RepeatedPreprocessing(InputRule):
                 )
 
 
-def _refill(data: Input) -> tuple[float, float]:
-    """What any batch but the first of an epoch is waited for, and all that the first ones are waited for beyond."""
-    firsts, region = data.region.first_waits, data.region
-    usual = (data.training_wait - firsts.seconds) / max(1, region.steps - firsts.count)
-    return usual, firsts.seconds - firsts.count * usual
-
-
 def _slowest_written(data: Input) -> dict[str, Any]:
     """What was written for the slowest stage; for a shuffle the map that fills it, and is gone once all is read."""
-    fills = data.slowest is None and _refill(data)[1] >= 0.5 * data.training_wait
+    fills = data.slowest is None and data.beginning >= 0.5 * data.training_wait
     if not fills and (data.slowest is None or data.slowest.name != "Shuffle"):
         return data.written(data.slowest)
     kinds = [stage["kind"] for stage in data.pipeline]
@@ -415,7 +408,7 @@ class ShuffleRefill(InputRule):
         if not any(stage["kind"] in ("map", "flatmap", "interleave", "filter") for stage in before):
             return None  # what fills the buffer is cheap: it stands where it should
         firsts = region.first_waits
-        usual, refill = _refill(data)
+        refill = data.beginning
         if refill < 0.5 * data.training_wait or not case.matters(refill, 0.05):
             return None
         where = line_of(shuffles[-1])
@@ -429,7 +422,7 @@ class ShuffleRefill(InputRule):
             where=where,
             evidence=(
                 took("waited for the first batch of an epoch", firsts.seconds / firsts.count),
-                took("waited for any other batch", usual),
+                took("waited for any other batch", data.usual_wait),
             ),
             # What computes must still be done, beside the steps, and takes processors from them.
             saves=case.saves(0.85 * refill) if waits else (0.1 * refill, 0.85 * refill),
