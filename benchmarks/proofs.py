@@ -21,6 +21,7 @@ from fitscope.model import Finding, FitscopeError, Removal, Speedup
 from fitscope.prove import Proof, prove, recorded
 from fitscope.rules import CATALOG
 from fitscope.rules.rule import Example
+from fitscope.verify import Bench
 
 BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
 
@@ -66,7 +67,7 @@ def proofs(folder: Path, name: str, example: Example, budget: float, nothing: in
     script.write_text(example.slow)
     project = Project(script, here=folder)
     try:
-        report = recorded(project, [], budget, lambda text: None)
+        report = recorded(Bench(project, [], budget, lambda text: None), budget)
     except FitscopeError as error:
         print(f"{BACKEND}: {name:26s} {error}")
         return []
@@ -74,7 +75,7 @@ def proofs(folder: Path, name: str, example: Example, budget: float, nothing: in
     for finding in findings[: 1 if nothing else 0]:
         unchanged(project, finding, nothing, budget)
         return []
-    return list(prove(project, [], report, findings, budget, lambda text: None))
+    return list(prove(Bench(project, [], budget, lambda text: None), report, findings, budget))
 
 
 def unchanged(project: Project, finding: Finding, times: int, budget: float) -> None:

@@ -16,7 +16,6 @@ from fitscope.alternate import Pace, Shown, alternate, gain, of_whole
 from fitscope.diagnose import diagnose, key_of
 from fitscope.experiment import LEAST_PAIRS, TRAINED, Workspace, compare_versions, once
 from fitscope.fix import fixes
-from fitscope.fixes.kind import Project
 from fitscope.locate import locate
 from fitscope.model import Account, Edit, Finding, FitscopeError, Region, Removal, Report, Speedup, Where
 from fitscope.supervise import append, prepare
@@ -46,13 +45,13 @@ class Proof:
         return self.verified is not None and self.verified.low > 1
 
 
-def recorded(project: Project, arguments: Sequence[str], budget: float, tell: Callable[[str], None]) -> Report:
+def recorded(bench: Bench, budget: float) -> Report:
     """The report of the last run of the script as it is now; without one, of a run that is made in a copy."""
+    project, tell = bench.project, bench.tell
     run = project.run
     if run is None:
-        bench = Bench(project, arguments, tell)
         tell(f"there is no run of {project.main} as it is now: recording one, in a copy of {bench.folder}")
-        bench.announce(budget)
+        bench.announce()
         path = store.new_path(project.main.stem)
         with Workspace(bench.folder) as workspace:
             made = workspace.record(bench.version, time.monotonic() + budget, min(TRAINED, budget / 2))
@@ -79,29 +78,23 @@ def choose(report: Report, causes: Sequence[str]) -> tuple[Finding, ...]:
 
 
 def prove(
-    project: Project,
-    arguments: Sequence[str],
+    bench: Bench,
     report: Report,
     findings: Sequence[Finding],
     budget: float,
-    tell: Callable[[str], None],
     progress: Callable[[Finding, Shown], None] = lambda finding, shown: None,
-    *,
-    announced: bool = False,
 ) -> Iterator[Proof]:
     """One experiment after the other, each with its part of what is left of the budget.
 
     Those that take one process come first: what they leave is for those that take many runs.
     """
     deadline = time.monotonic() + budget
-    bench = Bench(project, arguments, tell)
-    if not announced:
-        bench.announce(budget)
+    bench.announce()
     if not os.access(report.run.path, os.W_OK):
-        tell(f"{report.run.path} cannot be written: what is shown is not kept with it")
+        bench.tell(f"{report.run.path} cannot be written: what is shown is not kept with it")
     for number, finding in enumerate(sorted(findings, key=_runs)):
         slice_ = (deadline - time.monotonic()) / (len(findings) - number)
-        experiment = Experiment(project, bench, report, finding, progress)
+        experiment = Experiment(bench, report, finding, progress)
         try:
             proof = experiment.run(slice_)
         except FitscopeError as error:
@@ -142,13 +135,12 @@ class Experiment:
 
     def __init__(
         self,
-        project: Project,
         bench: Bench,
         report: Report,
         finding: Finding,
         progress: Callable[[Finding, Shown], None],
     ) -> None:
-        self._project = project
+        self._project = bench.project
         self._bench = bench
         self._account: Account = report.account
         self._finding = finding

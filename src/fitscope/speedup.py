@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from fitscope import words
 from fitscope.experiment import Outcome
 from fitscope.fix import Applied, apply, findings_of, fixes
-from fitscope.fixes.kind import Project
 from fitscope.model import Edit, Finding, Report
 from fitscope.prove import Proof, prove
-from fitscope.verify import Verified, verify
+from fitscope.verify import Bench, Verified, verify
 
 PROVING = 0.3
 """The part of the budget in which causes are proved; the rest is for the edited script."""
@@ -45,23 +44,22 @@ class SpedUp:
 
 
 def speedup(
-    project: Project,
-    arguments: Sequence[str],
+    bench: Bench,
     report: Report,
     budget: float,
-    tell: Callable[[str], None],
     told: Callable[[Proof], None] = lambda proof: None,
     *,
     unsafe: bool = False,
 ) -> SpedUp:
     """Proves what can be proved at little cost, and verifies the (safe) edits of what was not refuted."""
     deadline = time.monotonic() + budget
+    project = bench.project
     edits = [edit for edit in fixes(project, findings_of(project)).edits if edit.safe or unsafe]
     # An edit whose cause cannot be taken away otherwise is its own experiment: it is verified in any case.
     provable = [finding for finding in report.findings if _has_edit(finding, edits) and _is_cheap(finding)]
     proofs: list[Proof] = []
     if len(edits) > 1:  # a single edit is settled by its verification
-        for proof in prove(project, arguments, report, provable, PROVING * budget, tell) if provable else ():
+        for proof in prove(bench, report, provable, PROVING * budget) if provable else ():
             proofs.append(proof)
             told(proof)
     refuted = [proof.finding for proof in proofs if proof.verified is not None and proof.verified.high < NOTHING]
@@ -69,7 +67,7 @@ def speedup(
     applied = apply(project, kept)
     if not applied.edits:
         return SpedUp(tuple(proofs), Verified((), (), None), applied)
-    verified = verify(project, applied.edits, arguments, deadline - time.monotonic(), tell)
+    verified = verify(bench, applied.edits, deadline - time.monotonic())
     if _gain(verified.outcome) is None:
         verified = Verified((), (*verified.withdrawn, *((edit, "no gain was shown") for edit in verified.kept)), None)
     return SpedUp(tuple(proofs), verified, apply(project, verified.kept))

@@ -31,23 +31,20 @@ class Verified:
     """Of the kept edits together, or of those that were withdrawn if none is left."""
 
 
-def verify(
-    project: Project, edits: Sequence[Edit], arguments: Sequence[str], budget: float, tell: Callable[[str], None]
-) -> Verified:
+def verify(bench: Bench, edits: Sequence[Edit], budget: float) -> Verified:
     """Runs the script with all edits against the script as it is; if that fails, with each of them alone.
 
     Those that hold alone are tried together; if they do not hold then, the one that gains most stays.
     """
     deadline = time.monotonic() + budget
-    bench = Bench(project, arguments, tell)
-    bench.announce(budget)
+    bench.announce()
     outcome, reason = bench.judge(edits, budget if len(edits) == 1 else budget / 2)
     if not reason:
         return Verified(tuple(edits), (), outcome)
     undecided = outcome is not None and outcome.speedup is None
     if len(edits) == 1 or undecided:
         return Verified((), tuple((edit, reason) for edit in edits), outcome)
-    tell(f"together: {reason}; each edit alone")
+    bench.tell(f"together: {reason}; each edit alone")
     kept: list[tuple[Edit, Outcome | None]] = []
     withdrawn: list[tuple[Edit, str]] = []
     for number, edit in enumerate(edits):
@@ -62,7 +59,7 @@ def verify(
         return Verified(tuple(edit for edit, _ in kept), tuple(withdrawn), kept[0][1] if kept else None)
     together, why = outcome, reason
     if len(kept) < len(edits):
-        tell("those that are left, together")
+        bench.tell("those that are left, together")
         together, why = bench.judge([edit for edit, _ in kept], deadline - time.monotonic())
     if why:
         # Together they do not hold: the one that gains most alone does.
@@ -75,24 +72,33 @@ def verify(
 class Bench:
     """Compares a script with edited versions of itself."""
 
-    def __init__(self, project: Project, arguments: Sequence[str], tell: Callable[[str], None]) -> None:
-        self._project = project
+    def __init__(
+        self, project: Project, arguments: Sequence[str], budget: float, tell: Callable[[str], None]
+    ) -> None:
+        self.project = project
         self._arguments = arguments
-        self._tell = tell
+        self._budget = budget
+        self.tell = tell
+        self._announced = False
         self.folder = project.here.resolve()
         self.script = self.inside(Path(project.here, project.main))
 
-    def announce(self, budget: float) -> None:
-        """Says what is about to happen, and what of it cannot be kept inside."""
+    def announce(self) -> None:
+        """Says before the first run what is about to happen, and what of it cannot be kept inside."""
+        if self._announced:
+            return
+        self._announced = True
         command = " ".join(["python", self.script.as_posix(), *self._arguments])
-        self._tell(f"`{command}` runs several times in copies of {self.folder}, for {words.seconds(budget)} at most")
+        self.tell(
+            f"`{command}` runs several times in copies of {self.folder}, for {words.seconds(self._budget)} at most"
+        )
         if warning := unguarded():
-            self._tell(warning)
-        for text in self._project.texts():
+            self.tell(warning)
+        for text in self.project.texts():
             for call in text.script.calls:
                 name = text.script.called(call)
                 if name.startswith(SERVERS):
-                    self._tell(f"{text.name}:{call.lineno} calls {name}: every run does")
+                    self.tell(f"{text.name}:{call.lineno} calls {name}: every run does")
                     return
 
     @property
@@ -102,7 +108,7 @@ class Bench:
 
     def edited(self, edits: Sequence[Edit]) -> Version:
         """The script with these edits made."""
-        applied = apply(self._project, edits)
+        applied = apply(self.project, edits)
         files = {str(self.inside(text.path)): text.encoded() for text in applied.after}
         return script_version("the edited script", self.script, self._arguments, files)
 
@@ -110,7 +116,7 @@ class Bench:
         """What an experiment with these edits shows, and why they are to be withdrawn, if they are."""
         try:
             outcome = compare_versions(
-                self.folder, self.version, self.edited(edits), budget, self._tell, self._trained_for(budget)
+                self.folder, self.version, self.edited(edits), budget, self.tell, self._trained_for(budget)
             )
         except FitscopeError as error:
             return None, str(error).removesuffix(".")
@@ -118,7 +124,7 @@ class Bench:
 
     def _trained_for(self, budget: float) -> float:
         """Seconds of training after which a run is ended: so many that three pairs of runs fit into the budget."""
-        run = self._project.run
+        run = self.project.run
         if run is None:
             return TRAINED
         before = account(run).outside_seconds + ENDING

@@ -21,6 +21,7 @@ from fitscope.observe.ledger import Place
 from fitscope.prove import Proof, choose, prove
 from fitscope.rules import find
 from fitscope.speedup import speedup
+from fitscope.verify import Bench
 
 SCRIPT = """import keras
 
@@ -85,7 +86,7 @@ def proved(project, monkeypatch):
         monkeypatch.setattr(module, "alternate", turns)
         monkeypatch.setattr(module, "compare_versions", versions)
         report = report_of(project, *findings)
-        return list(prove(project, [], report, findings, budget, lambda text: None)), seen
+        return list(prove(Bench(project, [], budget, lambda text: None), report, findings, budget)), seen
 
     return run
 
@@ -201,17 +202,17 @@ def sped_up(project, monkeypatch):
         found = tuple(replace(each, removal=removal) for each in findings_of(alone))
         report = report_of(project, *found)
 
-        def proved(project, arguments, report, findings, budget, tell):
+        def proved(bench, report, findings, budget):
             return [Proof(each, proofs.get(each.name), "") for each in findings]
 
-        def judged(project, edits, arguments, budget, tell):
+        def judged(bench, edits, budget):
             seen.append([edit.finding.name for edit in edits])
             return speedup_module.Verified(tuple(edits), (), outcome)
 
         seen = []
         monkeypatch.setattr(speedup_module, "prove", proved)
         monkeypatch.setattr(speedup_module, "verify", judged)
-        return speedup(alone, [], report, 600.0, lambda text: None), seen
+        return speedup(Bench(alone, [], 600.0, lambda text: None), report, 600.0), seen
 
     return run
 
@@ -265,7 +266,7 @@ def test_a_pipeline_is_tuned_before_it_is_replayed(project, monkeypatch, gain, k
     monkeypatch.setattr(module, "locate", lambda *_: located)
     project.run = replace(project.run, backend="tensorflow")
     found = finding("input-bound", FREE)
-    (proof,) = prove(project, [], report_of(project, found), [found], 300.0, lambda text: None)
+    (proof,) = prove(Bench(project, [], 300.0, lambda text: None), report_of(project, found), [found], 300.0)
     assert seen == kinds
     assert said in proof.says
     assert proof.says.endswith("; the slow stage is map train.py:3, 19.0 ms of 20.0 ms per batch")

@@ -9,6 +9,7 @@ from fitscope import experiment
 from fitscope.fixes.kind import Project
 from fitscope.prove import recorded
 from fitscope.speedup import speedup
+from fitscope.verify import Bench
 
 KERAS = """
 import os, sys, time
@@ -57,7 +58,7 @@ def made(tmp_path, monkeypatch):
         (tmp_path / "train.py").write_text(SCRIPT)
         time.sleep(0.01)  # a file that was written in the instant in which the run begins is taken for a later one
         project = Project(tmp_path / "train.py", here=tmp_path)
-        return project, recorded(project, [], 60.0, lambda text: None)
+        return project, recorded(Bench(project, [], 60.0, lambda text: None), 60.0)
 
     return make
 
@@ -65,7 +66,7 @@ def made(tmp_path, monkeypatch):
 def test_a_script_is_recorded_edited_and_verified(made, tmp_path):
     project, report = made()
     assert [finding.name for finding in report.findings] == ["eager-execution"]
-    result = speedup(project, [], report, 60.0, lambda text: None)
+    result = speedup(Bench(project, [], 60.0, lambda text: None), report, 60.0)
     assert result.sentence.endswith("times faster, same losses")
     assert b'-model.compile("sgd", "mse", run_eagerly=True)\n+model.compile("sgd", "mse")' in result.applied.diff()
     left = {path.name for path in tmp_path.iterdir()}
@@ -75,7 +76,7 @@ def test_a_script_is_recorded_edited_and_verified(made, tmp_path):
 
 def test_an_edit_that_changes_the_losses_is_withdrawn(made):
     project, report = made("self.seconds")
-    result = speedup(project, [], report, 60.0, lambda text: None)
+    result = speedup(Bench(project, [], 60.0, lambda text: None), report, 60.0)
     assert result.sentence == "nothing verified: the script stays as it is"
     ((edit, reason),) = result.verified.withdrawn
     assert edit.finding.name == "eager-execution"

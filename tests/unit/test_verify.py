@@ -9,7 +9,7 @@ from fitscope.experiment import Outcome
 from fitscope.fix import findings_of, fixes
 from fitscope.fixes.kind import Project
 from fitscope.model import FitscopeError, Speedup
-from fitscope.verify import verify
+from fitscope.verify import Bench, verify
 
 TWO = """import keras
 
@@ -45,7 +45,7 @@ def verified(tmp_path, monkeypatch):
             return outcomes[key]
 
         monkeypatch.setattr(module, "compare_versions", compare)
-        return verify(project, edits, ["--epochs", "3"], 600.0, lambda text: None), seen
+        return verify(Bench(project, ["--epochs", "3"], 600.0, lambda text: None), edits, 600.0), seen
 
     return run
 
@@ -89,10 +89,13 @@ def test_what_will_run_and_what_leaves_the_machine_is_said_before_the_first_run(
         return FASTER
 
     monkeypatch.setattr(module, "compare_versions", compare)
-    verify(project, fixes(project, findings_of(project)).edits, ["--epochs", "3"], 600.0, said.append)
+    bench = Bench(project, ["--epochs", "3"], 600.0, said.append)
+    for _ in range(2):
+        verify(bench, fixes(project, findings_of(project)).edits, 60.0)
     assert said == [
         f"`python train.py --epochs 3` runs several times in copies of {tmp_path}, for 10 min 00 s at most",
         "train.py:8 calls requests.post: every run does",
+        "began",
         "began",
     ]
 
@@ -115,7 +118,7 @@ def test_a_script_outside_of_the_working_folder_is_one_sentence(tmp_path):
     (tmp_path / "here").mkdir()
     project = Project(tmp_path / "train.py", here=tmp_path / "here")
     with pytest.raises(FitscopeError, match="start fitscope in a folder above the script"):
-        verify(project, [], [], 600.0, lambda text: None)
+        verify(Bench(project, [], 600.0, lambda text: None), [], 600.0)
 
 
 def test_edits_that_hold_alone_but_not_together_leave_the_better_one(verified):

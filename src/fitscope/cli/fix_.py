@@ -14,7 +14,7 @@ from fitscope.cli.run_ import Duration
 from fitscope.fix import Applied, Fixes, apply, find_run, findings_of, fixes, write
 from fitscope.fixes.kind import Project
 from fitscope.model import Advice, Edit, Finding, FitscopeError
-from fitscope.verify import Verified, phrase, verify
+from fitscope.verify import Bench, Verified, phrase, verify
 
 WIDTH = 80
 
@@ -53,7 +53,8 @@ def command(
     applied = apply(project, [edit for edit in found.edits if edit.safe or unsafe])
     _tell(found, applied, unsafe=unsafe)
     if verifies and applied.edits:
-        verified = verify(project, applied.edits, arguments, budget, lambda text: say(f"verify: {text}"))
+        bench = Bench(project, arguments, budget, lambda text: say(f"verify: {text}"))
+        verified = verify(bench, applied.edits, budget)
         _tell_verified(verified)
         applied = apply(project, verified.kept)
     show_diff(applied)

@@ -16,6 +16,7 @@ from fitscope.fixes.kind import Project
 from fitscope.model import Finding, FitscopeError
 from fitscope.prove import Proof, choose, prove, recorded
 from fitscope.rules import find
+from fitscope.verify import Bench
 
 RECORDING = 1 / 3
 """The part of the budget that recording a first run may take."""
@@ -45,25 +46,25 @@ def command(causes: tuple[str, ...], budget: float, script: Path, arguments: tup
 
     What the script does outside of the machine, such as requests to a server, it does in every run.
     """
-    project = project_of(script, arguments, "prove")
+    project = without_other_arguments(project_of(script, arguments, "prove"), arguments)
     for cause in causes:
         if find(cause) is None:
             raise FitscopeError(f"there is no cause {cause}: `fitscope explain` lists them.")
     names = [rule.name for cause in causes if (rule := find(cause)) is not None]
     deadline = time.monotonic() + budget
-    made = without_other_arguments(project, arguments).run is None
 
     def progress(text: str) -> None:
         say(f"prove: {text}")
 
-    report = recorded(project, arguments, RECORDING * budget if made else budget, progress)
+    bench = Bench(project, arguments, budget, progress)
+    report = recorded(bench, RECORDING * budget)
     findings = choose(report, names)
     if not findings:
         say("fitscope: nothing to prove: there are no findings that promise a speedup.")
         return
     line = Line()
     left = deadline - time.monotonic()
-    for proof in prove(project, arguments, report, findings, left, progress, line.draw, announced=made):
+    for proof in prove(bench, report, findings, left, line.draw):
         line.clear()
         tell(proof)
     command_line = " ".join([str(script), *arguments])

@@ -15,6 +15,7 @@ from fitscope.cli.run_ import Duration
 from fitscope.fix import write
 from fitscope.prove import recorded
 from fitscope.speedup import speedup
+from fitscope.verify import Bench
 
 RECORDING = 0.25
 """The part of the budget that recording a first run may take."""
@@ -48,11 +49,12 @@ def command(budget: float, writes: bool, unsafe: bool, script: Path, arguments: 
     def progress(text: str) -> None:
         say(f"speedup: {text}")
 
-    report = recorded(project, arguments, RECORDING * budget, progress)
+    bench = Bench(project, arguments, budget, progress)
+    report = recorded(bench, RECORDING * budget)
     found = ", ".join(dict.fromkeys(finding.name for finding in report.findings)) or "nothing"
     progress(f"found: {found}")
     left = deadline - time.monotonic()
-    result = speedup(project, arguments, report, left, progress, tell, unsafe=unsafe)
+    result = speedup(bench, report, left, tell, unsafe=unsafe)
     for edit in result.applied.edits:
         say(f"{edit.finding.name}: {edit.does}{f'; but: {edit.unsafe}' if edit.unsafe else ''}")
     for edit, reason in result.verified.withdrawn:
