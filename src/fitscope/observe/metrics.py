@@ -59,7 +59,6 @@ class _Priced:
         """Nanoseconds that reading all of them took, in the steps that were timed."""
         self.steps = 0
         self.timed = 0
-        self.timing = False
 
 
 _training: dict[int, _Priced] = {}
@@ -71,6 +70,8 @@ def hold(seams: Seams, backend: Backend) -> None:
 
     original = MetricsList.update_state
     ledgers = recorder.ledgers
+    timing: set[int] = set()
+    """The trainings whose present step is timed."""
 
     @functools.wraps(original)
     def update_state(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
@@ -97,21 +98,21 @@ def hold(seams: Seams, backend: Backend) -> None:
         if priced.steps % EAGER_EVERY:
             return original(self, y_true, y_pred, sample_weight)
         priced.timed += 1
-        priced.timing = True
+        timing.add(call.root)
         return original(_Timed(self, priced), y_true, y_pred, sample_weight)
 
     read = CompileMetrics.result
 
     @functools.wraps(read)
     def result(self: Any) -> Any:
-        if backend.compiling():
+        if not timing or backend.compiling():  # in nine of ten eager steps
             return read(self)
         ledger = ledgers.get(get_ident())
         call = ledger.call if ledger is not None else None
-        priced = _training.get(call.root) if isinstance(call, Call) else None
-        if priced is None or not priced.timing:
+        priced = _training.get(call.root) if isinstance(call, Call) and call.root in timing else None
+        timing.clear()
+        if priced is None:
             return read(self)
-        priced.timing = False
         began = clock()
         found = read(self)
         priced.results += clock() - began
