@@ -15,7 +15,7 @@ from fitscope.observe import callbacks, interrupts, loops, memory, metrics, padd
 from fitscope.observe.backends import Backend
 from fitscope.observe.calls import Call, Stations, note_first
 from fitscope.observe.contention import Contention
-from fitscope.observe.ledger import Ledger, Place, clock
+from fitscope.observe.ledger import Ledger, Place
 from fitscope.observe.recorder import Region, recorder
 from fitscope.observe.seams import Seams, caller, is_library, user_frame
 
@@ -302,16 +302,9 @@ def _fetching(original: Any) -> Any:
                 return original(self)
             finally:
                 ledger.back(stations.setup)
-        # What `enter` and `back` do, written out: this runs in every step.
-        spent, waits = ledger.spent, stations.data
-        began = clock()
-        spent[ledger.node] += began - ledger.since
-        ledger.counts[waits] += 1
-        ledger.node, ledger.since = waits, began
+        began = ledger.enter(stations.data)
         item = original(self)
-        now = clock()
-        spent[ledger.node] += now - ledger.since
-        ledger.node, ledger.since = stations.step if call.stepping is not None else stations.loop, now
+        now = ledger.back(stations.step if call.stepping is not None else stations.loop)
         if call.executions < padding.BATCHES and call.region is not None:
             if call.executions == 0:
                 note_first(call.root, now - began)

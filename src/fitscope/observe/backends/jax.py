@@ -163,20 +163,13 @@ class _Batches:
         call: Call | None = ledger.call if ledger is not None else None
         if ledger is None or call is None:
             return next(self._iterator)
-        # What `enter` and `back` do, written out: a step of a millisecond makes each function call dear.
-        node, spent, stations = ledger.node, ledger.spent, call.stations
-        waits = stations.data if call.begun else stations.first_batch
-        began = clock()
-        spent[node] += began - ledger.since
-        ledger.counts[waits] += 1
-        ledger.node, ledger.since = waits, began
+        node = ledger.node
+        began = ledger.enter(call.stations.data if call.begun else call.stations.first_batch)
         call.batch = None  # the last one is not needed any more, and may be large
         try:
             call.batch = batch = next(self._iterator)
         finally:
-            now = clock()
-            spent[ledger.node] += now - ledger.since
-            ledger.node, ledger.since = node, now
+            now = ledger.back(node)
         if self._seen < padding.BATCHES and call.begun and call.region is not None:
             if self._seen == 0:
                 note_first(call.root, now - began)
