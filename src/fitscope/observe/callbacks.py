@@ -310,7 +310,8 @@ def _batch_end(
         try:
             if call.executions == 1:
                 _note_settings(ledger, call, self.callbacks, device)
-                if getattr(type(self), hook) is on_batch_end:  # or somebody wants to be told of every step
+                # Otherwise somebody wants to be told of every step, or of every move of the cursor.
+                if getattr(type(self), hook) is on_batch_end and type(ledger) is Ledger:
                     call.stepping = _stepping(ledger, call, self, mode)
                 if call.stepping is not None:
                     call.stepping.stand_in(mode, begin, original)
