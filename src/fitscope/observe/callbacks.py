@@ -18,14 +18,11 @@ from fitscope.observe.dispatched import Dispatched
 from fitscope.observe.ledger import Ledger, clock
 from fitscope.observe.recorder import recorder
 from fitscope.observe.seams import Seams, place_of
-from fitscope.observe.stepping import Stepping, stop
+from fitscope.observe.stepping import MOST_STEPS, Stepping, stop
 
 MODES = ("train", "test", "predict")
 BATCH_ENDS = tuple(f"on_{mode}_batch_end" for mode in MODES)
 OTHER_HOOKS = tuple(f"on_{mode}_{edge}" for mode in (*MODES, "epoch") for edge in ("begin", "end"))
-
-SETTLE_EVERY = 100
-"""Executions of the step between two looks at what the input's Python code took from it."""
 
 
 _ledgers = recorder.ledgers
@@ -315,7 +312,7 @@ def _batch_end(
                     call.stepping = _stepping(ledger, call, self, mode)
                 if call.stepping is not None:
                     call.stepping.stand_in(mode, begin, original)
-            elif call.executions % SETTLE_EVERY == 0:
+            elif call.executions % MOST_STEPS == 0:
                 _now_and_then(call, self.callbacks)
         except Exception as error:
             recorder.fail(error)
