@@ -102,3 +102,37 @@ def test_a_step_whose_callback_raises_is_not_counted(epoch, clock, monkeypatch):
     epoch.call.stepping.leave()
     assert epoch.call.region.steps == 3
     assert epoch.callbacks.callbacks is watched
+
+
+def test_a_callback_that_a_hook_adds_is_told_of_that_step_and_the_next(epoch):
+    seen = []
+
+    def brings(batch):
+        if batch == 1:
+            epoch.callbacks.callbacks.append(seen.append)
+
+    epoch.call.stepping.leave()
+    epoch.callbacks.callbacks[1] = brings
+    epoch.call.stepping.stand_in("train", CallbackList.on_train_batch_begin, CallbackList.on_train_batch_end)
+    epoch.runs(4)
+    assert seen == [1, 2, 3]
+    assert type(epoch.callbacks.callbacks) is Watched
+    assert len(epoch.callbacks.callbacks) == 4
+
+
+def test_a_callback_that_is_added_between_two_steps_is_told_of_the_next(epoch):
+    seen = []
+    epoch.runs(2)
+    epoch.callbacks.callbacks.append(seen.append)
+    epoch.runs(3)
+    assert seen == [0, 1, 2]
+    assert len(epoch.callbacks.callbacks) == 4
+
+
+def test_a_list_of_callbacks_that_the_script_puts_there_stays(epoch):
+    seen = []
+    epoch.runs(2)
+    epoch.callbacks.callbacks = [seen.append]
+    epoch.runs(3)
+    assert seen == [0, 1, 2]
+    assert list(epoch.callbacks.callbacks) == [seen.append]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator
+from itertools import chain, repeat
 from threading import get_ident
 from typing import Any
 
@@ -75,7 +76,7 @@ class Watched(list[Any]):
 
 
 def _timed(ledger: Ledger, callbacks: Iterator[Any], nodes: list[int]) -> Iterator[Any]:
-    for callback, node in zip(callbacks, nodes, strict=False):
+    for callback, node in zip(callbacks, chain(nodes, repeat(0)), strict=False):
         if node:
             ledger.enter(node)
         yield callback

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from itertools import repeat
+from itertools import chain, repeat
 from operator import floordiv, sub
 from types import MethodType
 from typing import Any
@@ -36,7 +36,7 @@ class Charging(list[Any]):
     def __iter__(self) -> Iterator[Any]:
         ledger = self._ledger
         spent = ledger.spent
-        for callback, node in zip(list.__iter__(self), self._nodes, strict=False):
+        for callback, node in zip(list.__iter__(self), chain(self._nodes, repeat(0)), strict=False):
             if node:
                 now = clock()
                 spent[ledger.node] += now - ledger.since
@@ -92,17 +92,17 @@ class Stepping:
         spent, counts = ledger.spent, ledger.counts
         step, trace, reading = call.stations.step, call.stations.trace, call.reading
         due, room, traces = ledger.since + MOST_NANOSECONDS, 3 * self._room(), counts[trace]
-        watched, charging = callbacks.callbacks, None
-        plain = list(list.__iter__(watched))
-        if self._nodes is not None:
-            callbacks.callbacks = plain
-            charging = Charging(plain, ledger, self._nodes) if any(self._nodes) else None
+        watched, charging, name = callbacks.callbacks, None, self._names[1]
+        listed = watched if self._nodes is None else list(list.__iter__(watched))
+        callbacks.callbacks, number = listed, len(listed)
+        if self._nodes is not None and any(self._nodes):
+            charging = Charging(listed, ledger, self._nodes)
 
         def on_batch_end(batch: Any, logs: Any = None) -> None:
             nonlocal due, room, traces
-            if ledger.call is not call:  # nobody records any more
-                self.leave()
-                end(callbacks, batch, logs)
+            if ledger.call is not call or callbacks.callbacks is not listed or len(listed) != number:
+                self.leave()  # nobody records any more, or there are other callbacks now
+                getattr(callbacks, name)(batch, logs)
                 return
             returned = clock()
             spent[ledger.node] += returned - ledger.since
@@ -114,7 +114,10 @@ class Stepping:
             else:
                 callbacks.callbacks = charging
                 end(callbacks, batch, logs)
-                callbacks.callbacks = plain
+                if callbacks.callbacks is charging:
+                    callbacks.callbacks = listed
+                    if len(charging) != number:
+                        listed[:] = charging
             if ledger.call is not call:
                 self.leave()
                 return
@@ -175,6 +178,9 @@ class Stepping:
             for name in self._names:
                 vars(callbacks).pop(name, None)
             if watched is not None:
+                now = list(list.__iter__(callbacks.callbacks))
+                if list(map(id, now)) != list(map(id, list.__iter__(watched))):
+                    watched[:] = now
                 callbacks.callbacks = watched
 
 
