@@ -473,6 +473,57 @@ def hand_written_loop():
 
 
 @case
+def compiled_step_in_a_loop_over_arrays():
+    """Nothing but the compiled step itself can be seen; on JAX a wait for it may be anywhere in the loop."""
+    if BACKEND == "torch":
+        return {"skip": "an eager step is seen at the optimizer"}
+    spent = []
+
+    def train():
+        model, optimizer = new_model(), keras.optimizers.SGD()
+        if BACKEND == "tensorflow":
+            import tensorflow as tf
+
+            @tf.function
+            def step(x, y):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean((model(x) - y) ** 2)
+                optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+                return loss
+        else:
+            import jax
+
+            optimizer.build(model.trainable_variables)
+            state = [[each.value for each in kind] for kind in (model.trainable_variables, optimizer.variables)]
+
+            def loss(weights, x, y):
+                prediction, _ = model.stateless_call(weights, [], x)
+                return ((prediction - y) ** 2).mean()
+
+            @jax.jit
+            def update(state, x, y):
+                weights, inner = state
+                value, gradients = jax.value_and_grad(loss)(weights, x, y)
+                return value, optimizer.stateless_apply(inner, gradients, weights)
+
+            def step(x, y):
+                value, state[:] = update(state, x, y)
+                return float(value)
+
+        for _ in range(2):
+            for at in range(0, len(INPUT), BATCH):
+                began = time.perf_counter()
+                time.sleep(0.01)
+                spent.append(time.perf_counter() - began)
+                step(INPUT[at : at + BATCH], TARGET[at : at + BATCH])
+
+    account = record(train)
+    part = ["data", "your code between calls"] if BACKEND == "tensorflow" else ["step", "your code in the loop"]
+    found = {"account": account, "part": part, "planted": sum(spent[2:]), "call": "loop"}
+    return {**found, "at_least": BACKEND == "jax", "steps": len(spent) - 1}
+
+
+@case
 def fit_inside_a_callback():
     inner = new_model()
     planted = AfterEpoch(lambda: inner.fit(INPUT, TARGET, batch_size=BATCH, verbose=0))

@@ -100,6 +100,7 @@ def check(case, backend, name):
             assert seen >= 0.99 * case["planted"]
             seen = min(seen, case["planted"])
         assert close_enough(seen, case["planted"], region["wall_seconds"]), (seen, case["planted"])
+        assert region["steps"] == case.get("steps", region["steps"])
         if "inner" in case:
             part = next(p for p in region["parts"] if [p["phase"], p["name"]] == case["part"])
             inner = {each["name"]: each["seconds"] for each in part["inner"]}

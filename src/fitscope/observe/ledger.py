@@ -82,11 +82,13 @@ class Ledger:
         "loop",
         "node",
         "outside",
+        "seen_outside",
         "since",
         "spent",
         "traces",
         "traces_update",
         "tree",
+        "updates_traced",
     )
 
     def __init__(self, tree: Tree, ident: int) -> None:
@@ -109,6 +111,10 @@ class Ledger:
         """How many functions are being traced outside of all trainings, one in the other."""
         self.traces_update = False
         """Whether they update weights."""
+        self.updates_traced = 0
+        """How many updates of weights were traced so far."""
+        self.seen_outside: list[tuple[str, int, str, str]] = []
+        """The lines that the sampler saw since the last step of a loop by hand: the loop's, if it goes on."""
         self.gc_spans: list[tuple[int, int]] = []
 
     def enter(self, node: int) -> int:

@@ -184,7 +184,7 @@ def charge_between(ledger: Ledger, stations: Stations) -> None:
         loop.host = stations
     if last is not None and last[0] == stations.root:
         idle = spent[ledger.outside] + (now - ledger.since if ledger.node == ledger.outside else 0)
-        ledger.move(ledger.outside, stations.between, idle - last[2])
+        recorder.claim_outside(ledger, stations.between, idle - last[2])
         ledger.counts[stations.between] += 1
 
 
@@ -200,6 +200,7 @@ def batch_done(ledger: Ledger, call: Call, now: int) -> None:
     """A `train_on_batch` has ended."""
     if call.kind == "train_on_batch":
         ledger.last_batch = (call.root, now, ledger.spent[ledger.outside])
+        ledger.seen_outside.clear()
 
 
 def _step(loop: Loop, now: int) -> None:

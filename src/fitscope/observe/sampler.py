@@ -16,12 +16,16 @@ from types import CodeType
 from typing import Any
 
 from fitscope.observe import seams
+from fitscope.observe.ledger import Ledger
 from fitscope.observe.recorder import Recorder
 from fitscope.observe.seams import is_user
 
 FIRST_SECONDS = 20.0
 FAST, SLOW = 0.05, 0.1
 """Seconds between two looks, at the beginning of a training and later."""
+
+MOST_OUTSIDE = 200
+"""Looks between two steps of a loop written by hand that are kept until the next step."""
 
 _IDLE_FILES = {"threading.py", "queue.py", "selectors.py", "socketserver.py", "connection.py", "pool.py"}
 
@@ -67,6 +71,9 @@ class Sampler:
         """Counts one sample for each thread in the user's code; says whether something trains now."""
         ledgers = self._recorder.ledgers
         busy = {ident: ledger for ident, ledger in list(ledgers.items()) if ledger.node != ledger.outside}
+        for ledger in list(ledgers.values()):
+            if ledger.ident not in busy and (ledger.last_batch or ledger.last_update):
+                _look_outside(ledger)
         if not busy:
             return False
         tree = self._recorder.tree
@@ -75,17 +82,25 @@ class Sampler:
         for ident, file in innermost_files().items():
             if ident == me:
                 continue
-            ledger = busy.get(ident)
-            if ledger is not None:
-                node = ledger.node
+            training = busy.get(ident)
+            if training is not None:
+                node = training.node
                 found = _user_line(stack_of(ident), within_training=True)
-                if found is not None and ledger.node == node:
+                if found is not None and training.node == node:
                     self._recorder.lines.row(node, *found)[0] += 1
             elif ident not in ledgers and not is_idle(file):
                 found = _user_line(stack_of(ident), within_training=False)
                 if found is not None:
                     self._recorder.lines.row(-root, *found)[0] += 1
         return True
+
+
+def _look_outside(ledger: Ledger) -> None:
+    """A thread that trains in a loop by hand is between two steps, or the loop is over: the next step will tell."""
+    if len(ledger.seen_outside) < MOST_OUTSIDE:
+        found = _user_line(stack_of(ledger.ident), within_training=False)
+        if found is not None and ledger.node == ledger.outside:
+            ledger.seen_outside.append(found)
 
 
 def _user_line(stack: list[tuple[CodeType, int]], *, within_training: bool) -> tuple[str, int, str, str] | None:

@@ -1,8 +1,9 @@
 """Training loops written by hand over nothing that fitscope holds: `for i in range(0, n, 32):`.
 
 Such a loop has no call around it and no iterator. It is seen at the optimizer: from one eager update of the weights
-to the next of the same line is a step. A compiled step calls no Python, so that loop is seen only while it is traced:
-one that is traced again and again on TensorFlow or JAX is, from trace to trace.
+to the next of the same line is a step. A compiled step calls no Python: it is known by the update that is traced in
+it, and seen at its calls (`compiled_steps`). One that is made and traced anew for every call is seen from trace to
+trace.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import functools
 import sys
 from threading import get_ident
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from fitscope.observe.calls import Stations
@@ -51,6 +52,7 @@ def hold(seams: Seams) -> None:
         given = [each for each in gradients if each is not None]
         if given and is_traced(given[0]):
             ledger.traces_update = True
+            ledger.updates_traced += 1
             frame = user_frame(sys._getframe(2))
             if frame is not None:
                 _given[ledger.ident] = shapes([frame.f_locals.get(name) for name in _arguments(frame.f_code)])
@@ -59,9 +61,7 @@ def hold(seams: Seams) -> None:
 
     def updated(ledger: Ledger, frame: Any, result: Any, error: BaseException | None) -> None:
         if frame is not None and error is None:
-            # A function with two optimizers is one loop, not two that take turns.
-            file, function = frame.f_code.co_filename, frame.f_code.co_firstlineno
-            _step(ledger, _places.setdefault((file, function), Place(file, frame.f_lineno)))
+            _step(ledger, loop_in(frame))
 
     seams.hold(BaseOptimizer, "apply", updating, updated, anyone=True)
     outside = BaseOptimizer.apply
@@ -74,6 +74,12 @@ def hold(seams: Seams) -> None:
         return outside(self, *args, **kwargs)
 
     seams.replace(BaseOptimizer, "apply", apply)
+
+
+def loop_in(frame: FrameType) -> Place:
+    """The place of the loop that this frame runs: a function with two optimizers is one loop, not two."""
+    file, function = frame.f_code.co_filename, frame.f_code.co_firstlineno
+    return _places.setdefault((file, function), Place(file, frame.f_lineno))
 
 
 def _arguments(code: CodeType) -> tuple[str, ...]:
@@ -100,15 +106,22 @@ def traced(ledger: Ledger, where: Place | None, trace: Trace) -> None:
     _retraced.add(where)
     charged = _step(ledger, where, eager=False)
     stations = _stations[recorder.root(ledger, "loop", where)]
-    taken = sum(each.took for each in traces)
-    ledger.move(stations.step if charged else ledger.outside, stations.trace, taken)
+    taken = charge_traces(ledger, where, stations, stations.step if charged else ledger.outside)
     if not charged and ledger.last_update is not None:
         root, now, idle = ledger.last_update
         ledger.last_update = (root, now, idle - taken)
+
+
+def charge_traces(ledger: Ledger, where: Place, stations: Stations, owner: int | None = None) -> int:
+    """The traces of the step on that line belong to a loop; gives the nanoseconds that the owner had for them."""
+    traces = _traces.pop(where, [])
+    taken = sum(each.took for each in traces)
+    if traces:
+        ledger.move(ledger.outside if owner is None else owner, stations.trace, taken)
     for each in traces:
         count(stations.root, each.function, each.cause, each.detail, each.took, where)
         ledger.counts[stations.trace] += 1
-    traces.clear()
+    return taken
 
 
 def compiled(ledger: Ledger, where: Place | None, took: int, function: str) -> None:
@@ -139,14 +152,16 @@ def _step(ledger: Ledger, where: Place, *, eager: bool = True) -> bool:
     last = ledger.last_update
     ledger.last_update = (root, now, idle)
     if last is None or last[0] != root:
+        ledger.seen_outside.clear()
         region.calls += 1
         recorder.fact("loop-trains", lasting=True, root=root, eager=eager)
         return False
     took = now - last[1]
     usual = ledger.spent[stations.step] / region.steps if region.steps else 0.0
     if took > MOST_SECONDS * 1e9 and took > 10 * usual:
+        ledger.seen_outside.clear()
         return False
-    ledger.move(ledger.outside, stations.step, idle - last[2])
+    recorder.claim_outside(ledger, stations.step, idle - last[2])
     ledger.last_update = (root, now, last[2])
     ledger.counts[stations.step] += 1
     region.step(took)

@@ -37,7 +37,7 @@ def nothing(account: Account) -> str:
         return "No training was seen."
     return (
         "No training was seen: the script called no fit, evaluate, predict or train_on_batch of a Keras 3 model, "
-        "and no loop over a dataset with a Keras model in it."
+        "and no loop over a dataset with a Keras model in it or with a Keras optimizer."
     )
 
 

@@ -31,6 +31,10 @@ READ_AHEAD = {"tensorflow": 2}
 CONTENDED = 0.45
 """The part of a step that goes to waiting for the interpreter or a core while other threads prepare data."""
 
+BETWEEN = "your code between calls"
+"""The part in which a loop written by hand makes its next batch."""
+FEW_LOOKS = 10
+"""So few looks at code show no line that stands out."""
 PYTHON_SOURCES = ("PyDataset", "generator", "DataLoader")
 
 
@@ -178,7 +182,7 @@ class Input:
         self.case = case
         self.region = region
         waits = parts_of(region, "data")
-        waits = [part for part in waits if part.name != "your code between calls"] or waits
+        waits = [part for part in waits if part.name != BETWEEN] or waits
         self.source = waits[0].name if waits else ""
         inside = [part for part in region.parts if part.phase == "validation" and part.name.startswith("data: ")]
         self.training_wait = sum(part.seconds for part in waits)
@@ -305,6 +309,14 @@ class Input:
         file = self.function.where.file if self.function is not None and self.function.where else None
         lines = [line for line in (*self.lines, *self.region.threads) if file in (None, line.where.file)]
         return max(lines, key=lambda line: line.samples, default=None)
+
+    @property
+    def between(self) -> Line | None:
+        """Where the training waits for the user's own code between two steps: its line, if one stands out."""
+        line = self.hot_line if self.source == BETWEEN else None
+        total = sum(each.samples for each in self.lines)
+        own = line is not None and line.where != self.region.where  # the line that calls the step says nothing
+        return line if line is not None and own and total >= FEW_LOOKS and line.samples >= 0.5 * total else None
 
     @property
     def passes(self) -> float:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from fitscope.model import Where
-from fitscope.rules.case import Case, Input
+from fitscope.rules.case import BETWEEN, Case, Input
 from fitscope.rules.removing import input_free
 from fitscope.rules.rule import Cause, Rule
 
@@ -69,9 +69,10 @@ class InputBound(InputRule):
         steady = data.wait - data.region.first_waits.seconds
         if not case.matters(data.wait, 0.2) or not case.matters(steady, 0.15) or data.source == "arrays":
             return None
-        stage = data.function or data.slowest
+        stage = data.between or data.function or data.slowest
+        says = f"The training waits for data from {data.source or 'its input'}."
         return Cause(
-            says=f"The training waits for data from {data.source or 'its input'}.",
+            says="The training waits for your own code between two steps." if data.source == BETWEEN else says,
             where=stage.where if stage is not None else data.region.where,
             evidence=data.evidence(),
             saves=(0.0, data.wait),

@@ -61,6 +61,9 @@ class PythonInPipeline(InputRule):
             line = data.hot_line
             where = line.where if line is not None else function.where
             says = f"Python code computes in the input, one core at a time: {function.name}."
+        elif data.between is not None and not data.between.doing:
+            where = data.between.where
+            says = f"The training waits for your own Python code between two steps: {data.between.function}."
         else:
             return None
         return Cause(

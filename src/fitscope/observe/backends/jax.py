@@ -11,7 +11,7 @@ from threading import get_ident
 from types import ModuleType
 from typing import Any
 
-from fitscope.observe import cut_jaxpr, inner_loops, padding, updates
+from fitscope.observe import compiled_steps, cut_jaxpr, inner_loops, padding, updates
 from fitscope.observe.calls import Call, Waits, note_first
 from fitscope.observe.compiles import note
 from fitscope.observe.ledger import Ledger, clock
@@ -75,6 +75,7 @@ def hold(seams: Seams) -> None:
 
     seams.hold(trainer_module(), "_distribute_data", copying, copied)
     inner_loops.hold(seams, sys.modules["jax"].lax, ["map"])
+    compiled_steps.hold_jit(seams)
     _hear_compiler(seams)
 
 

@@ -11,15 +11,15 @@ from itertools import repeat
 from operator import add, sub
 from pathlib import Path
 from statistics import median
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, NamedTuple
 
-from fitscope.observe import cut_graph, inner_loops, tfdata, updates
+from fitscope.observe import compiled_steps, cut_graph, inner_loops, tfdata, updates
 from fitscope.observe.calls import Call, Waits, note_first
 from fitscope.observe.compiles import count
 from fitscope.observe.ledger import Ledger, Place, clock
 from fitscope.observe.recorder import recorder
-from fitscope.observe.seams import Seams, user_place
+from fitscope.observe.seams import Seams, is_library, user_place
 
 name = "tensorflow"
 fetches_before_step = False
@@ -69,7 +69,8 @@ def hold(seams: Seams) -> None:
     from tensorflow.python.distribute import input_lib
     from tensorflow.python.eager.polymorphic_function import tracing_compilation
 
-    seams.hold(tracing_compilation, "_create_concrete_function", _tracing, _traced)
+    seams.hold(tracing_compilation, "_create_concrete_function", _tracing, _traced, anyone=True)
+    compiled_steps.hold(seams)
     inner_loops.hold(seams, sys.modules["tensorflow.python.ops.while_v2"], ["while_loop"], through="map_fn.py")
     for owner in (input_lib.DistributedIteratorBase, sys.modules["tensorflow"].data.Iterator):
         for method in ("get_next", "get_next_as_optional"):
@@ -449,6 +450,8 @@ class _Outside(NamedTuple):
     options: Any
     function_type: Any
     where: Place | None
+    function: Any
+    """The `tf.function` that is called."""
 
 
 def _tracing_outside(ledger: Ledger, function_type: Any, args: Any, kwargs: Any) -> _Outside:
@@ -456,7 +459,17 @@ def _tracing_outside(ledger: Ledger, function_type: Any, args: Any, kwargs: Any)
         ledger.traces_update = False
     ledger.traces += 1
     options = args[2] if len(args) > 2 else kwargs.get("tracing_options")
-    return _Outside(clock(), options, function_type, user_place(sys._getframe(2)))
+    return _Outside(clock(), options, function_type, user_place(sys._getframe(2)), _called(sys._getframe(2)))
+
+
+def _called(frame: FrameType | None) -> Any:
+    """The `tf.function` for whose call something is traced; None if it is not traced for a call."""
+    from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
+
+    code = Function._call.__code__
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back if is_library(frame.f_code.co_filename) else None
+    return frame.f_locals["self"] if frame is not None else None
 
 
 def _traced_outside(ledger: Ledger, trace: _Outside) -> None:
@@ -467,6 +480,7 @@ def _traced_outside(ledger: Ledger, trace: _Outside) -> None:
     name = str(getattr(trace.options, "name", "a function"))
     cause, detail = _cause((trace.where, name), function, trace.function_type)
     updates.traced(ledger, trace.where, updates.Trace(clock() - trace.began, name, cause, detail))
+    compiled_steps.watch(trace.function, dispatched=reading_waits())
 
 
 def _cause(key: tuple[Any, ...], function: Any, function_type: Any) -> tuple[str, str]:

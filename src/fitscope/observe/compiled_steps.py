@@ -1,0 +1,181 @@
+"""Steps that the user's own loop compiles: a `tf.function` or a `jax.jit` function that updates weights.
+
+Where such a loop goes through nothing that is held (arrays, a generator), it is seen at that function: it is known by
+the update that is traced in it, and from its second call on each call is a step. What passes between two steps is the
+user's own code, which makes the next batch; where steps are only dispatched, a wait for them may be in it.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from threading import get_ident
+from types import FrameType, MethodType
+from typing import Any
+
+from fitscope.observe import updates
+from fitscope.observe.calls import Call, Stations
+from fitscope.observe.ledger import Ledger, Place, clock
+from fitscope.observe.loops import BODY
+from fitscope.observe.recorder import recorder
+from fitscope.observe.seams import Seams, is_user, user_frame
+from fitscope.observe.stepping import EnoughRecorded
+
+LONG = 10
+LONG_NANOSECONDS = 50_000_000
+"""A pause that is both so many times a step, and so long, lies between two epochs."""
+
+_stations: dict[int, Stations] = {}
+_watched: weakref.WeakSet[Any] = weakref.WeakSet()
+_ledgers = recorder.ledgers
+
+
+# --- one step ---------------------------------------------------------------------------------------------
+
+
+def begin(ledger: Ledger, frame: FrameType, batch: Any, *, dispatched: bool) -> Call:
+    """A step is called by the user's code; `dispatched`: it may return before it is done."""
+    where = updates.loop_in(frame)
+    root = recorder.root(ledger, "loop", where)
+    region = recorder.regions[root]
+    if root not in _stations:
+        _stations[root] = Stations(recorder.tree, root, BODY if dispatched else "step")
+        region.calls += 1
+        recorder.fact("loop-trains", lasting=True, root=root, eager=False)
+    stations = _stations[root]
+    updates.charge_traces(ledger, Place(frame.f_code.co_filename, frame.f_lineno), stations)
+    last = ledger.last_batch
+    if last is not None and last[0] == root:
+        idle = ledger.spent[ledger.outside] + (clock() - ledger.since if ledger.node == ledger.outside else 0)
+        _charge_between(ledger, stations, max(0, idle - last[2]), region.steps, dispatched=dispatched)
+    call = Call("loop", stations, ledger, region, None)
+    call.batch = batch
+    ledger.call = call
+    call.step_began = ledger.enter(stations.step)
+    return call
+
+
+def _charge_between(ledger: Ledger, stations: Stations, pause: int, steps: int, *, dispatched: bool) -> None:
+    node = stations.step if dispatched else stations.between
+    if not dispatched and pause > LONG_NANOSECONDS and steps:
+        usual = (ledger.spent[stations.step] + ledger.spent[stations.between]) / steps
+        node = stations.end if pause > LONG * usual else node
+    recorder.claim_outside(ledger, node, pause)
+    ledger.counts[node] += 1
+
+
+def end(ledger: Ledger, call: Call, *, failed: bool) -> None:
+    """It has returned or raised."""
+    call.batch = None
+    ledger.call = call.outer
+    now = ledger.back(call.resume)
+    last = ledger.last_batch
+    ledger.counts[call.stations.step] += 1
+    if call.region is not None:
+        call.region.step(now - (last[1] if last is not None and last[0] == call.root else call.step_began))
+    ledger.last_batch = (call.root, now, ledger.spent[ledger.outside])
+    ledger.seen_outside.clear()
+    if recorder.stopped and not failed:
+        raise EnoughRecorded
+
+
+def _run(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, dispatched: bool) -> Any:
+    """Calls a function that is known to be a step."""
+    ledger = _ledgers.get(get_ident())
+    if ledger is None or ledger.call is not None or ledger.loop is not None:
+        return function(*args, **kwargs)
+    try:
+        frame = user_frame(sys._getframe(2))
+        call = begin(ledger, frame, args, dispatched=dispatched) if frame is not None else None
+    except Exception as error:
+        recorder.fail(error)
+        call = None
+    if call is None:
+        return function(*args, **kwargs)
+    failed = True
+    try:
+        result = function(*args, **kwargs)
+        failed = False
+    finally:
+        if _ledgers.get(ledger.ident) is ledger:
+            end(ledger, call, failed=failed)
+    return result
+
+
+# --- tf.function ------------------------------------------------------------------------------------------
+
+
+def watch(function: Any, *, dispatched: bool) -> None:
+    """From now on the calls of this `tf.function` are steps. Only it is touched, no other function."""
+    if function is None or function in _watched:
+        return
+    original = function._call
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _run(original, args, kwargs, dispatched=dispatched)
+
+    function._call = call
+    _watched.add(function)
+
+
+def hold(seams: Seams) -> None:
+    """Nothing stays at the functions when the seams are released."""
+
+    def forget() -> None:
+        for function in list(_watched):
+            vars(function).pop("_call", None)
+        _watched.clear()
+
+    seams.on_release(forget)
+
+
+# --- jax.jit ----------------------------------------------------------------------------------------------
+
+
+class Jitted:
+    """A function that the user's code has compiled by JAX, whose calls can be seen; else it is that function."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+        self._is_step = False
+        self.__doc__ = function.__doc__
+        self.__module__ = function.__module__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._is_step:
+            return _run(self._function, args, kwargs, dispatched=True)
+        ident = get_ident()
+        ledger = _ledgers.get(ident)
+        before = ledger.updates_traced if ledger is not None else 0
+        result = self._function(*args, **kwargs)
+        ledger = _ledgers.get(ident)
+        self._is_step = ledger is not None and ledger.call is None and ledger.updates_traced > before
+        return result
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        return self if owner is None else MethodType(self, owner)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self)["_function"], name)
+
+    def __repr__(self) -> str:
+        return repr(self._function)
+
+
+def hold_jit(seams: Seams) -> None:
+    """Holds `jax.jit`, for code of the user's only."""
+    jax: Any = sys.modules["jax"]
+    original = jax.jit
+
+    @functools.wraps(original)
+    def jit(*args: Any, **kwargs: Any) -> Any:
+        made = original(*args, **kwargs)
+        if not is_user(sys._getframe(1).f_code.co_filename):
+            return made
+        if not args and "fun" not in kwargs:  # a decorator with options
+            return lambda function: Jitted(made(function))
+        return Jitted(made)
+
+    seams.replace(jax, "jit", jit)
