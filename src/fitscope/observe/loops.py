@@ -16,7 +16,7 @@ from typing import Any
 
 from fitscope.observe import settings
 from fitscope.observe.backends import Backend
-from fitscope.observe.calls import Call, Stations
+from fitscope.observe.calls import Call, Stations, note_first
 from fitscope.observe.ledger import Ledger, Place, clock
 from fitscope.observe.recorder import Region, recorder
 from fitscope.observe.seams import Seams, in_keras, user_frame
@@ -33,7 +33,7 @@ _device: Callable[[], str] = str
 class Loop:
     """One pass over a dataset by the user's own code."""
 
-    __slots__ = ("__weakref__", "began", "host", "iterator", "region", "root", "stations", "trains")
+    __slots__ = ("__weakref__", "began", "first", "host", "iterator", "region", "root", "stations", "trains")
 
     def __init__(self, ledger: Ledger, iterator: Any, where: Place) -> None:
         self.root = recorder.root(ledger, "loop", where)
@@ -45,6 +45,7 @@ class Loop:
         self.host: Stations | None = None
         self.trains = self.root in _training
         self.began = 0
+        self.first = True
 
 
 class Abandoned:
@@ -146,7 +147,10 @@ def _fetched(ledger: Ledger, token: Any, error: BaseException | None) -> None:
         ledger.loop = None
         _stop_watching()
     else:
-        ledger.enter(node)
+        now = ledger.enter(node)
+        if loop.first and loop.host is None:
+            note_first(loop.root, now - loop.began)
+        loop.first = False
         if recorder.stopped:
             from fitscope.observe.stepping import EnoughRecorded
 

@@ -15,7 +15,7 @@ from fitscope.observe import callbacks, interrupts, loops, memory, metrics, padd
 from fitscope.observe.backends import Backend
 from fitscope.observe.calls import Call, Stations, note_first
 from fitscope.observe.contention import Contention
-from fitscope.observe.ledger import Ledger, Place
+from fitscope.observe.ledger import Ledger, Place, clock
 from fitscope.observe.recorder import Region, recorder
 from fitscope.observe.seams import Seams, caller, is_library, user_frame
 
@@ -333,17 +333,25 @@ def source_name(epochs: Any) -> str:
 def _hold_saving(seams: Seams) -> None:
     from keras.src.models.model import Model
 
+    first = True
+
     def saving(ledger: Ledger, model: Any, args: Any, kwargs: Any) -> Any:
         if not isinstance(ledger.call, Call):
             return None
         node = ledger.node
         if ledger.tree.nodes[node].phase != "checkpoint":
             ledger.enter(ledger.tree.node(node, "checkpoint", "saving"))
-        return node
+        return node, clock()
 
-    def saved(ledger: Ledger, node: Any, result: Any, error: BaseException | None) -> None:
-        if node is not None:
-            ledger.back(node)
+    def saved(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
+        nonlocal first
+        if token is None:
+            return
+        node, began = token
+        now = ledger.back(node)
+        if first and ledger.call is not None:
+            first = False  # Keras loads what it saves with: that is paid once, however often is saved
+            recorder.fact("first-save", root=ledger.call.top.root, seconds=(now - began) / 1e9)
 
     for name in ("save", "save_weights", "export"):
         seams.hold(Model, name, saving, saved)

@@ -247,7 +247,7 @@ class StepOverhead(ExecutionRule):
     price is nearly all of it.
 
     fitscope says so when the steps of `fit` or `train_on_batch` take less than 3 ms, and the multiplications of the
-    model would take less than a tenth of that at 2 GFLOP/s, a rate that any processor reaches.
+    model would take less than a fifth of that at 5 GFLOP/s, a rate that one core reaches on small matrices, too.
 
     Change: `compile(steps_per_execution=32)` runs that many steps per call (not on PyTorch), or a larger batch,
     which changes the optimization, too.
@@ -269,8 +269,8 @@ class StepOverhead(ExecutionRule):
             if not work or not batch or region.steps < 300 or settings.get("run_eagerly"):
                 continue
             each = step / region.steps
-            computing = 6 * work * batch / 2e9
-            if settings.get("steps_per_execution", 1) > 1 or each > 3e-3 or computing > 0.1 * each:
+            computing = 6 * work * batch / 5e9
+            if settings.get("steps_per_execution", 1) > 1 or each > 3e-3 or computing > 0.2 * each:
                 continue
             around = step + seconds_of(region, "logs", "progress") + _keras_own(region)
             if not case.matters(around, 0.4) or settings.get("device", "cpu") != "cpu":
@@ -290,7 +290,7 @@ class StepOverhead(ExecutionRule):
                 where=region.where,
                 evidence=(
                     took("per step", each),
-                    took("of that for its multiplications, at 2 GFLOP/s", computing),
+                    took("of that for its multiplications, at 5 GFLOP/s", computing),
                     counted("steps", region.steps),
                 ),
                 saves=(0.3 * around, 0.8 * around) if not torch else (0.1 * around, 0.7 * around),

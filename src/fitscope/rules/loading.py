@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from fitscope import words
-from fitscope.model import Evidence, Stage
+from fitscope.model import Evidence, Line, Stage
 from fitscope.rules.case import PYTHON_SOURCES, Case, Input, counted, parts_of, seconds_of, share, took
 from fitscope.rules.input import BATCHES, UNLIKE_ROWS, InputRule, line_of, map_of
 from fitscope.rules.rule import Cause, Hit, example
@@ -27,6 +27,10 @@ PLAIN_READS = re.compile(
 )
 """Reading that Python's own C code does: a look finds the line that asks for it, and no library."""
 ENDS = ("closing the input pipeline", "end of the epoch")
+CALL = 40e-6
+"""What calling a function of a few TensorFlow operations for one example takes beside their work, which remains."""
+SOME_WAIT = 0.15
+"""Below this share of the training arrays may be computed in a loading function."""
 CHEAPER_THAN_KEEPING = 39
 """The rank of tiny calls: to keep their results (`repeated-preprocessing`) would still hand on each of them."""
 READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "Interleave", "ParallelInterleave")
@@ -59,9 +63,11 @@ class PythonInPipeline(InputRule):
             says = "The training waits for a Python generator."
         elif function is not None and data.computes:
             line = data.hot_line
+            if data.share < SOME_WAIT and data.source in PYTHON_SOURCES and not _is_loop(case, line):
+                return None  # whole arrays are computed, as they should be
             where = line.where if line is not None else function.where
             says = f"Python code computes in the input, one core at a time: {function.name}."
-        elif data.between is not None and not data.between.doing:
+        elif data.between is not None and not data.between.doing and case.in_loop(data.between.where):
             where = data.between.where
             says = f"The training waits for your own Python code between two steps: {data.between.function}."
         else:
@@ -100,6 +106,11 @@ class PythonInPipeline(InputRule):
                     "Compute whole arrays; give class numbers to sparse_categorical_crossentropy instead of rows of "
                     "zeros and a one.",
                 )
+
+
+def _is_loop(case: Case, line: Line | None) -> bool:
+    """Whether a line stands in a loop over examples."""
+    return line is not None and case.in_loop(line.where)
 
 
 def _scalar_loops(script: Script, function: Function) -> Iterable[ast.ListComp | ast.GeneratorExp | ast.For]:
@@ -182,7 +193,7 @@ class PerExampleWork(InputRule):
 
     def of_input(self, case: Case, data: Input) -> Cause | None:
         """A stage that runs many times per batch, or a loop over examples in a loading function."""
-        function, slowest, rank = data.function, data.slowest, self.rank
+        function, slowest, rank, remaining = data.function, data.slowest, self.rank, 0.02
         if data.generator_waits:
             return None
         if data.generates and slowest is not None and (slowest.elements_per_batch or 0) >= 4:
@@ -200,6 +211,8 @@ class PerExampleWork(InputRule):
             where = line_of(data.written(slowest)) or slowest.where
             calls, name = _calls_per_batch(data, slowest), slowest.name
             rank = CHEAPER_THAN_KEEPING
+            each = (slowest.seconds_per_batch or 0.0) / max(1.0, calls)
+            remaining = max(remaining, 1 - CALL / each) if each else remaining
         else:
             return None
         often = f" {calls:,.0f} times for each batch" if calls else " example by example"
@@ -207,7 +220,7 @@ class PerExampleWork(InputRule):
             says=f"The input works on single examples: {name} runs{often}.",
             where=where,
             evidence=data.evidence() + ((counted("calls per batch", calls),) if calls else ()),
-            saves=case.saves(data.saved(0.02)),
+            saves=case.saves(data.saved(remaining)),
             remedy=(
                 "Work on whole batches: call batch(…) before map(…), let a generator yield batches, or give the "
                 "arrays to Dataset.from_tensor_slices."

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fitscope import words
-from fitscope.model import Evidence
+from fitscope.model import Evidence, Where
 from fitscope.pipelines import Chain, Link
 from fitscope.rules.case import Case, Input, counted, seconds_of, share, took
 from fitscope.rules.input import BATCHES, InputRule, line_of, map_of
@@ -402,7 +402,7 @@ class ShuffleRefill(InputRule):
         """The first step of each epoch waits for the buffer."""
         region = data.region
         shuffles = [stage for stage in data.pipeline if stage["kind"] == "shuffle"]
-        if not shuffles or region.epochs < 2:
+        if not shuffles or region.first_waits.count < 2:
             return None
         before = data.pipeline[: data.pipeline.index(shuffles[-1])]
         if not any(stage["kind"] in ("map", "flatmap", "interleave", "filter") for stage in before):
@@ -439,10 +439,11 @@ class OversizedRecords(InputRule):
     Reading a whole scan to cut a small window out of it costs the whole scan.
 
     fitscope says so when the training waits for data and the elements of a map before the batching are at least
-    eight times as large as what the model gets.
+    eight times as large as what the model gets; or when most looks at a loading function found it in `np.load`, and
+    nothing but windows are cut out of what that reads.
 
     Change: store what is used (tiles instead of scans), decode only the window
-    (`tf.image.decode_and_crop_jpeg`), or cache the decoded records.
+    (`tf.image.decode_and_crop_jpeg`, `np.load(…, mmap_mode="r")`), or cache the decoded records.
     """
 
     code = "FS111"
@@ -458,7 +459,18 @@ class OversizedRecords(InputRule):
     )
 
     def of_input(self, case: Case, data: Input) -> Cause | None:
-        """A stage whose elements are far larger than what is used of them."""
+        """A stage whose elements are far larger than what is used of them, or a function that reads such files."""
+        line = data.hot_line
+        if data.function is not None and line is not None and line.share >= 0.5 and _cuts_out(case, line.where):
+            return Cause(
+                says=f"Whole files are read of which only a window is used: {data.function.name}.",
+                where=line.where,
+                evidence=(*data.evidence(), share("of the looks found it reading them", line.share)),
+                saves=case.saves(data.saved(1 - 0.95 * line.share)),
+                remedy='Read the window only: np.load(…, mmap_mode="r"), or store the windows that are used.',
+                claims=data.claims,
+                shares=data.shares,
+            )
         kinds = [stage["kind"] for stage in data.pipeline]
         end = kinds.index("batch") if "batch" in kinds else len(kinds)
         before = [(stage.get("bytes") or 0, stage) for stage in data.pipeline[:end] if stage["kind"] == "map"]
@@ -477,6 +489,32 @@ class OversizedRecords(InputRule):
             claims=data.claims,
             shares=data.shares,
         )
+
+
+def _cuts_out(case: Case, where: Where) -> bool:
+    """Whether a line reads a whole array from a file, of which its function then uses windows only."""
+    script = case.script_of(where.file)
+    if script is None:
+        return False
+    for function in script.functions:
+        for node in ast.walk(function):
+            if not isinstance(node, ast.Assign) or not node.lineno <= where.line <= (node.end_lineno or node.lineno):
+                continue
+            target, call = node.targets[0], node.value
+            if not isinstance(target, ast.Name) or not isinstance(call, ast.Call):
+                continue
+            if script.called(call) != "numpy.load" or script.argument(call, "mmap_mode", 1) is not None:
+                continue
+            uses = [each for each in ast.walk(function) if isinstance(each, ast.Name) and each.id == target.id]
+            read = [script.parents.get(each) for each in uses if isinstance(each.ctx, ast.Load)]
+            return bool(read) and all(isinstance(each, ast.Subscript) and _is_window(each.slice) for each in read)
+    return False
+
+
+def _is_window(index: ast.expr) -> bool:
+    """`[a:b]`, `[a:b, c:d]`, not `[:]`, which takes all, and not `[k]`, which may be a name in an archive."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return any(isinstance(part, ast.Slice) and (part.lower or part.upper) for part in parts)
 
 
 RULES = (
