@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import median
 from typing import Any
 
 from fitscope.model import Account, Evidence, LayerAccount, Line, Part, Region, Run, Stage, Where
@@ -33,6 +34,8 @@ CONTENDED = 0.45
 
 BETWEEN = "your code between calls"
 """The part in which a loop written by hand makes its next batch."""
+FEW_SAMPLES = 5
+"""So few seconds do not show how much of the processors a training uses."""
 FEW_LOOKS = 10
 """So few looks at code show no line that stands out."""
 PYTHON_SOURCES = ("PyDataset", "generator", "DataLoader")
@@ -349,7 +352,28 @@ class Input:
             # Keras reads the first batches while it prepares, to learn their shapes.
             first = READ_AHEAD.get(self.case.run.backend or "", 1) * (self.function.seconds_per_batch or 0.0)
             saved += min(seconds_of(region, "setup"), first * region.calls) * (1 - remaining)
+        saved = max(0.0, saved - self.hidden * (1 - remaining))
         return saved + shorter_end(region, saved)
+
+    @cached_property
+    def hidden(self) -> float:
+        """Seconds of steps that are computed while the training thread loads, and come to light once it does not.
+
+        JAX only dispatches a step. What the process used of the processors beside the loading function and the
+        training thread was the steps'.
+        """
+        case, region, use, function = self.case, self.region, self.case.account.use, self.function
+        if case.run.backend != "jax" or use is None or len(use.over_time) < FEW_SAMPLES or function is None:
+            return 0.0
+        one_thread = self.source in PYTHON_SOURCES and self.workers <= 1 and function.parallelism <= 1
+        on_device = case.settings(region).get("device", "cpu") != "cpu"
+        if not one_thread or on_device or case.facts("forced-sync", region):
+            return 0.0
+        used = median(sample.process_cpu for sample in use.over_time)
+        loop = seconds_of(region, "data", "step", "transfer", "logs", "callback", "progress")
+        loading = self.busy(function) * (function.working or 0.0)
+        beside = used * loop - loading - (loop - self.training_wait)
+        return min(self.training_wait, max(0.0, beside) / case.cores)
 
     @property
     def slack(self) -> float:
