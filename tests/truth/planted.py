@@ -473,6 +473,36 @@ def hand_written_loop():
 
 
 @case
+def validation_in_a_hand_written_loop():
+    if BACKEND != "torch":
+        return {"skip": "only torch tells that nothing is trained"}
+    import torch
+
+    model = new_model()
+    training, held_out = (torch.utils.data.DataLoader(list(zip(INPUT, TARGET, strict=True)), 64) for _ in range(2))
+    spent = []
+
+    def validate():
+        began = time.perf_counter()
+        with torch.no_grad():
+            for x, _y in held_out:
+                model(x)
+                time.sleep(0.002)
+        spent.append(time.perf_counter() - began)
+
+    def train():
+        for _ in range(2):
+            for number, (x, y) in enumerate(training):
+                ((model(x) - y) ** 2).mean().backward()
+                time.sleep(0.005)
+                if number % 3 == 2:
+                    validate()
+
+    account = record(train)
+    return {"account": account, "part": ["validation", None], "planted": sum(spent), "call": "loop"}
+
+
+@case
 def compiled_step_in_a_loop_over_arrays():
     """Nothing but the compiled step itself can be seen; on JAX a wait for it may be anywhere in the loop."""
     if BACKEND == "torch":

@@ -7,6 +7,8 @@ from fitscope.account import account
 from fitscope.diagnose import diagnose
 from fitscope.model import Called, MachineSample, Sampled, Stage, Waits, Where
 from fitscope.rules.case import Case
+from fitscope.rules.tfdata import _cuts_out
+from fitscope.source import Script
 
 TRAIN = Where("train.py", 40)
 
@@ -354,7 +356,7 @@ def test_single_rows_for_train_on_batch_are_an_overhead_of_steps():
     report = training(parts, steps=4000, epochs=0, calls=4000, call="train_on_batch", facts=[settings])
     assert names(report) == ["step-overhead"]
     assert "train_on_batch" in report.findings[0].remedy
-    larger = training(parts, steps=4000, epochs=0, call="train_on_batch", facts=[settings | {"batch_size": 512}])
+    larger = training(parts, steps=4000, epochs=0, call="train_on_batch", facts=[settings | {"batch_size": 4096}])
     assert names(larger) == []
 
 
@@ -450,3 +452,48 @@ def test_a_shuffle_that_is_filled_anew_behind_a_misplaced_cache_is_the_caches_fa
         backend="tensorflow",
     )
     assert names(diagnose(run, account(run)))[0] == "misplaced-cache"
+
+
+def test_what_the_first_save_loads_is_not_saved_by_saving_less_often():
+    reports = []
+    for first in (0.5, 2.1):
+        tree = Tree()
+        root = tree.region("fit", TRAIN)
+        tree.add(root, "step", "step", 8, count=400)
+        hook = tree.add(root, "callback", "ModelCheckpoint.on_epoch_end", 0.01, count=5)
+        tree.add(hook, "checkpoint", "saving", 2.5, count=5)
+        fact = {"fact": "first-save", "root": root, "seconds": first}
+        run = tree.run(called={root: Called(1, 400, 5, (0.02,) * 400)}, facts=(fact,), backend="torch")
+        reports.append(names(diagnose(run, account(run))))
+    assert reports == [["frequent-checkpoint"], []]
+
+
+@pytest.mark.parametrize(
+    ("reading", "using", "told"),
+    [
+        ("np.load(path)", "whole[a:b]", True),
+        ("np.load(path)", "whole[a:b, 1:]", True),
+        ("np.load(path, mmap_mode='r')", "whole[a:b]", False),
+        ("np.load(path)", "whole", False),
+        ("np.load(path)", "whole[:]", False),
+        ("np.load(path)", "whole['x']", False),
+        ("open(path).read()", "whole[a:b]", False),
+    ],
+)
+def test_windows_that_are_cut_out_of_whole_files_are_told_from_the_source(reading, using, told):
+    text = f"import numpy as np\ndef window(path, a, b):\n    whole = {reading}\n    return {using}\n"
+    run = Tree().run()
+    case = Case(run, account(run), lambda file: Script.parse(file, text))
+    assert _cuts_out(case, Where("train.py", 3)) is told
+
+
+def test_steps_that_jax_computes_beside_the_loading_come_to_light():
+    highest = []
+    for cores in (1.0, 1.8):
+        sample = MachineSample(1.0, (0.9, 0.9), cores, 10**9, 0.0, 0, 0)
+        parts = {("data", "PyDataset"): 9, ("step", "step"): 1}
+        machine = {"cores": 2}
+        report = training(parts, stages=[loader(0.95)], samples=(sample,) * 6, backend="jax", machine=machine)
+        assert names(report)[0] == "python-in-pipeline"
+        highest.append(report.findings[0].estimated.high)
+    assert highest[1] < 0.6 * highest[0]

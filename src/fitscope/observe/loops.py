@@ -28,12 +28,25 @@ _watching: list[Any] = []
 _training: set[int] = set()
 _device: Callable[[], str] = str
 """What the backend computes on."""
+_evaluates: Callable[[], bool] = bool
+"""Whether what the user's code computes is surely no training."""
 
 
 class Loop:
     """One pass over a dataset by the user's own code."""
 
-    __slots__ = ("__weakref__", "began", "first", "host", "iterator", "region", "root", "stations", "trains")
+    __slots__ = (
+        "__weakref__",
+        "began",
+        "first",
+        "host",
+        "iterator",
+        "region",
+        "root",
+        "stations",
+        "trains",
+        "validation",
+    )
 
     def __init__(self, ledger: Ledger, iterator: Any, where: Place) -> None:
         self.root = recorder.root(ledger, "loop", where)
@@ -46,6 +59,7 @@ class Loop:
         self.trains = self.root in _training
         self.began = 0
         self.first = True
+        self.validation: Validation | None = None
 
 
 class Abandoned:
@@ -103,6 +117,8 @@ def _fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
         return node, None
     if loop is not None and loop.iterator() is not iterator:
         if loop.iterator() is not None and loop.trains and loop.host is None:
+            if _evaluates():
+                return _validating(ledger, loop, iterator, source)
             # Another dataset is read inside the loop's body: its wait is the loop's wait.
             node = ledger.node
             ledger.enter(loop.stations.data)
@@ -128,6 +144,36 @@ def _fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
     return ledger.outside if loop.host is not None else loop.stations.step, loop
 
 
+def _validating(ledger: Ledger, loop: Loop, iterator: Any, source: str) -> Any:
+    """Another dataset is gone through inside the loop's body, and nothing is trained on it: a validation."""
+    if loop.validation is None or loop.validation.iterator() is not iterator:
+        frame = user_frame(sys._getframe(3))
+        loop.validation = Validation(ledger, loop, iterator, source)
+        if frame is not None:
+            where = Place(frame.f_code.co_filename, frame.f_lineno)
+            recorder.fact("validates", root=loop.root, file=where.file, line=where.line)
+    stations = loop.validation.stations
+    ledger.enter(stations.data)
+    return stations.step, loop.validation
+
+
+class Validation:
+    """One pass over other data in the body of a loop; when its iterator dies, the body goes on."""
+
+    def __init__(self, ledger: Ledger, loop: Loop, iterator: Any, source: str) -> None:
+        root = recorder.tree.node(loop.root, "validation", "validation")
+        if root not in _stations:
+            _stations[root] = Stations(recorder.tree, root)
+        self.stations, self._ledger, self._body = _stations[root], ledger, loop.stations.step
+        self.stations.source(source)
+        self.iterator = weakref.ref(iterator, self.ended)
+
+    def ended(self, _: Any = None) -> None:
+        """There is no more data, or it was left."""
+        if self._ledger.node in (self.stations.step, self.stations.data):
+            self._ledger.back(self._body)
+
+
 def reads_arrays() -> bool:
     """Whether the call that is open now trains on arrays, whose pipeline Keras makes."""
     ledger = recorder.ledgers.get(get_ident())
@@ -140,7 +186,9 @@ def _fetched(ledger: Ledger, token: Any, error: BaseException | None) -> None:
     if token is None or recorder.ledgers.get(ledger.ident) is not ledger:
         return
     node, loop = token
-    if loop is None:
+    if isinstance(loop, Validation):
+        ledger.enter(node) if error is None else loop.ended()
+    elif loop is None:
         ledger.back(node)
     elif error is not None:
         ledger.back(ledger.outside)
@@ -275,6 +323,6 @@ def _stop_watching() -> None:
 
 def hold(seams: Seams, backend: Backend) -> None:
     """Nothing of the loops' own stays behind when the seams are released."""
-    global _device
-    _device = backend.device
+    global _device, _evaluates
+    _device, _evaluates = backend.device, backend.evaluates
     seams.on_release(_stop_watching)

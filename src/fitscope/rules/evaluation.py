@@ -6,11 +6,18 @@ import ast
 from collections.abc import Iterable
 
 from fitscope import words
+from fitscope.model import Where
 from fitscope.rules.case import Case, counted, parts_of, share
 from fitscope.rules.hooks import hooks_of
 from fitscope.rules.removing import validation_off
 from fitscope.rules.rule import Cause, Hit, Rule, example
 from fitscope.source import Script
+
+BY_HAND = "Validate once per epoch or less often, in larger batches, or on a part of the data."
+BY_KERAS = (
+    "Count validation_steps in batches, validate every few epochs (validation_freq=5), in larger batches, or on a "
+    "part of the data."
+)
 
 
 class DominantValidation(Rule):
@@ -19,7 +26,8 @@ class DominantValidation(Rule):
     Too often (after every short epoch), too much (`validation_steps` counted in samples instead of batches), or in
     tiny batches.
 
-    fitscope says so when everything inside the validation takes 35 % of the training or more.
+    fitscope says so when everything inside the validation takes 35 % of the training or more. In a loop written by
+    hand on PyTorch that is a pass over other data under `torch.no_grad()`.
 
     Change: `validation_steps` = samples divided by the batch size, `validation_freq=5`, a larger
     `validation_batch_size`, or a smaller sample of the validation data.
@@ -29,11 +37,14 @@ class DominantValidation(Rule):
     name = "dominant-validation"
     family = "evaluation"
     fixable = True
-    examples = (example("dominant-validation", line="model.fit(batches()", estimable=False),)
+    examples = (
+        example("dominant-validation", line="model.fit(batches()", estimable=False),
+        example("dominant-validation", 1, line="for a, b in held_out", backends=("torch",), estimable=False),
+    )
 
     def diagnose(self, case: Case) -> Iterable[Cause]:
-        """Looks at the validation of every fit."""
-        for region in case.regions("fit"):
+        """Looks at the validation of every fit, and at what a loop written by hand does without gradients."""
+        for region in case.regions("fit", "loop"):
             hooks = hooks_of(region)
             parts = [part for part in parts_of(region, "validation") if not part.name.startswith("compile")]
             parts = [part for part in parts if part not in hooks]
@@ -47,22 +58,20 @@ class DominantValidation(Rule):
             if more < 0.5 and not case.matters(working, 0.2):
                 continue  # what costs is not the validation but starting it: that is for short epochs
             often = f", with {more:.1f} times as many steps as the training" if more > 1 else ""
+            by_hand = next(iter(case.facts("validates", region)), None)
             yield Cause(
                 says=f"Validation takes {words.share(spent / case.seconds)} of the training{often}.",
-                where=region.where,
+                where=Where(by_hand["file"], by_hand["line"]) if by_hand is not None else region.where,
                 evidence=(
                     share("of the training is validation", spent / case.seconds),
                     counted("validation steps", steps),
                     counted("training steps", region.steps),
                 ),
                 saves=case.saves(0.85 * spent),
-                remedy=(
-                    "Count validation_steps in batches, validate every few epochs (validation_freq=5), in larger "
-                    "batches, or on a part of the data."
-                ),
+                remedy=BY_HAND if by_hand is not None else BY_KERAS,
                 claims=frozenset({f"{id(region)}:validation"}),
                 shares={f"{id(region)}:validation:data": 0.85 * waited},
-                removal=validation_off(region),
+                removal=validation_off(region) if by_hand is None else None,
             )
 
     def lint(self, script: Script) -> Iterable[Hit]:

@@ -456,6 +456,7 @@ class OversizedRecords(InputRule):
             line="data = tf.data.Dataset.from_tensor_slices(scans).map(parse)",
             backends=("tensorflow",),
         ),
+        example("oversized-records", 1, line="recording = np.load("),
     )
 
     def of_input(self, case: Case, data: Input) -> Cause | None:

@@ -85,6 +85,11 @@ def device() -> str:
     return str(sys.modules["jax"].default_backend())
 
 
+def evaluates() -> bool:
+    """Nothing tells: gradients are asked for where they are computed."""
+    return False
+
+
 def start_trace(folder: str) -> None:
     """Starts JAX' profiler, without its Python tracer where that can be said."""
     profiler: Any = sys.modules["jax"].profiler

@@ -87,6 +87,11 @@ def device() -> str:
     return next((kind for kind in ("tpu", "gpu") if kind in kinds), "cpu")
 
 
+def evaluates() -> bool:
+    """Nothing tells: gradients are asked for where they are computed."""
+    return False
+
+
 def start_trace(folder: str) -> None:
     """Starts TensorFlow's profiler, without its Python tracer, which would slow the training down."""
     profiler: Any = sys.modules["tensorflow"].profiler.experimental

@@ -66,6 +66,11 @@ def device() -> str:
     return str(get_device()).split(":")[0].replace("cuda", "gpu")
 
 
+def evaluates() -> bool:
+    """Under `torch.no_grad()` and its kin nothing is trained."""
+    return not sys.modules["torch"].is_grad_enabled()
+
+
 def start_trace(folder: str) -> None:
     """Starts torch's profiler on the CPU and on the GPU, where there is one."""
     torch: Any = sys.modules["torch"]
