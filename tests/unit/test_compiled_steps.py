@@ -4,10 +4,11 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from fitscope.observe import compiled_steps, compiles, updates
+from fitscope.observe import compiled_steps, compiles, loops, updates
 from fitscope.observe.ledger import Place
 
 MS = 1_000_000
@@ -113,3 +114,12 @@ def test_what_the_users_code_jits_is_used_as_ever():
     """In a program of its own: once JAX is there, no process may fork."""
     done = subprocess.run([sys.executable, Path(__file__).parent / "jitted.py"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "all as ever\n"), done.stderr
+
+
+def test_a_step_that_was_traced_before_a_loop_over_a_dataset_shows_that_it_trains(loop, recording, monkeypatch):
+    monkeypatch.setattr(loops, "recorder", recording)
+    monkeypatch.setattr(loops, "_training", set())
+    recording.ledger().loop = SimpleNamespace(trains=False, root=7)
+    assert loop(0.0, 0.005) == {}  # the loop itself has the time
+    assert recording.ledger().loop.trains
+    assert recording.facts == [{"fact": "loop-trains", "root": 7, "eager": False}]

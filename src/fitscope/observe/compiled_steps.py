@@ -14,10 +14,9 @@ from threading import get_ident
 from types import FrameType, MethodType
 from typing import Any
 
-from fitscope.observe import updates
+from fitscope.observe import loops, updates
 from fitscope.observe.calls import Call, Stations
 from fitscope.observe.ledger import Ledger, Place, clock
-from fitscope.observe.loops import BODY
 from fitscope.observe.recorder import recorder
 from fitscope.observe.seams import Seams, is_user, user_frame
 from fitscope.observe.stepping import EnoughRecorded
@@ -40,7 +39,7 @@ def begin(ledger: Ledger, frame: FrameType, batch: Any, *, dispatched: bool) -> 
     root = recorder.root(ledger, "loop", where)
     region = recorder.regions[root]
     if root not in _stations:
-        _stations[root] = Stations(recorder.tree, root, BODY if dispatched else "step")
+        _stations[root] = Stations(recorder.tree, root, loops.BODY if dispatched else "step")
         region.calls += 1
         recorder.fact("loop-trains", lasting=True, root=root, eager=False)
     stations = _stations[root]
@@ -84,6 +83,8 @@ def _run(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, dispat
     """Calls a function that is known to be a step."""
     ledger = _ledgers.get(get_ident())
     if ledger is None or ledger.call is not None or ledger.loop is not None:
+        if ledger is not None and ledger.call is None and not ledger.loop.trains:
+            loops.trains(ledger.loop, eager=False)  # it was traced before the loop began: no model is called in it
         return function(*args, **kwargs)
     try:
         frame = user_frame(sys._getframe(2))
@@ -140,6 +141,7 @@ class Jitted:
     def __init__(self, function: Any) -> None:
         self._function = function
         self._is_step = False
+        self.trace, self.lower = function.trace, function.lower  # as `jax.stages.Wrapped` has them
         self.__doc__ = function.__doc__
         self.__module__ = function.__module__
 

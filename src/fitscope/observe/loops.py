@@ -300,11 +300,15 @@ def _mark(layer: Any, args: tuple[Any, ...]) -> None:
         return
     if args and type(args[0]).__name__ == "KerasTensor":
         return
+    trains(loop, eager=not any(is_traced(arg) for arg in args))
+    settings.note(loop.root, layer, _device())
+
+
+def trains(loop: Loop, *, eager: bool) -> None:
+    """A step was made in the body of a loop."""
     loop.trains = True
     _training.add(loop.root)
-    eager = not any(is_traced(arg) for arg in args)
     recorder.fact("loop-trains", lasting=True, root=loop.root, eager=eager)
-    settings.note(loop.root, layer, _device())
     _stop_watching()
 
 
