@@ -497,3 +497,20 @@ def test_steps_that_jax_computes_beside_the_loading_come_to_light():
         assert names(report)[0] == "python-in-pipeline"
         highest.append(report.findings[0].estimated.high)
     assert highest[1] < 0.6 * highest[0]
+
+
+def test_steps_of_single_rows_go_away_only_where_the_rows_are_at_hand_together(tmp_path):
+    lows = []
+    for loop, row in (("for row in rows", "row[None]"), ("for step in range(500)", "state[None]")):
+        script = tmp_path / "train.py"
+        script.write_text(f"import keras\nmodel = keras.Sequential()\n{loop}:\n    model.predict({row})\n")
+        tree = Tree()
+        root = tree.region("predict", Where(str(script), 4))
+        tree.add(root, "step", "step", 4, count=500)
+        tree.add(root, "setup", "preparing", 4, count=500)
+        called = {root: Called(500, 500, 0, (0.016,) * 500)}
+        run = replace(tree.run(called=called, backend="tensorflow"), cwd=str(tmp_path), started=9e12)
+        (finding,) = diagnose(run, account(run)).findings
+        assert finding.name == "predict-in-loop"
+        lows.append(finding.estimated.low)
+    assert lows[0] > 2 > lows[1]

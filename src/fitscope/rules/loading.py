@@ -388,6 +388,10 @@ class CounterproductiveWorkers(InputRule):
             return None
         if not case.matters(starting + ending, 0.1):
             return None
+        inside = [part for part in parts_of(region, "validation") if part.name in [f"epoch: {end}" for end in ENDS]]
+        anew = starting + ending + sum(part.seconds for part in inside)
+        # Without workers nothing is sent from process to process, and none takes the processors from the step.
+        others = 0.7 * (data.training_wait - starting) + 0.25 * seconds_of(region, "step")
         return Cause(
             says=f"Every epoch starts {words.count(data.workers, 'worker process')} anew: starting and ending them "
             "takes longer than loading.",
@@ -398,7 +402,7 @@ class CounterproductiveWorkers(InputRule):
                 took("to end an epoch", ending / firsts.count),
                 counted("epochs that started workers", firsts.count),
             ),
-            saves=case.saves(0.95 * (starting + ending)),
+            saves=case.saves(0.95 * anew + 0.9 * data.validation_wait + others),
             remedy=(
                 "num_workers=0 for data that is in memory; DataLoader(…, persistent_workers=True) keeps the workers "
                 "where loading is worth them."
