@@ -163,6 +163,11 @@ def shorter_end(region: Region, saved: float) -> float:
     return closing * min(1.0, saved / running) if running else 0.0
 
 
+def with_end(region: Region, low: float, high: float) -> tuple[float, float]:
+    """Seconds by which the steps get shorter, at the least and at the most, with what the end then gives back."""
+    return low + shorter_end(region, low), high + shorter_end(region, high)
+
+
 def share(what: str, value: float) -> Evidence:
     """A part of the training."""
     return Evidence(what, value, "share")

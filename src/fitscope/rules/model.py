@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from fitscope import words
 from fitscope.model import Evidence, Line, Region
-from fitscope.rules.case import Case, counted, parts_of, seconds_of, share, took
+from fitscope.rules.case import Case, counted, parts_of, seconds_of, share, shorter_end, took, with_end
 from fitscope.rules.rule import Cause, Hit, Rule, example
 from fitscope.source import INTO_PYTHON, Inner, Script
 
@@ -105,7 +105,7 @@ class PythonInModel(ModelRule):
             says=f"{name} runs Python or NumPy code inside the model: no gradient passes through it, and it is slow.",
             where=where,
             evidence=evidence,
-            saves=case.saves(0.85 * spent),
+            saves=case.saves(0.85 * spent + shorter_end(region, 0.85 * spent)),
             remedy="Write it with keras.ops: the layers before it learn again, and it stays in the compiled step.",
             claims=frozenset({f"{id(region)}:step"}),
         )
@@ -199,7 +199,7 @@ class LoopInModel(ModelRule):
                 took("per step", step / max(1, region.steps)),
                 *evidence,
             ),
-            saves=(0.25 * step, 0.92 * step),
+            saves=with_end(region, 0.25 * step, 0.92 * step),
             remedy="Write it for the whole batch at once (keras.ops take a leading dimension), or vectorized_map.",
             claims=frozenset({f"{id(region)}:step"}),
         )
@@ -345,7 +345,7 @@ class Float16OnCpu(ModelRule):
                 says="The model computes in float16 on a CPU, which has no hardware for it.",
                 where=case.find(r"float16") or region.where,
                 evidence=(share("of the training is spent in the step", step / case.seconds),),
-                saves=(0.25 * step, 0.75 * step),
+                saves=with_end(region, 0.25 * step, 0.75 * step),
                 remedy='keras.mixed_precision.set_global_policy("float32") on this machine.',
                 claims=frozenset({f"{id(region)}:step"}),
             )
@@ -392,7 +392,7 @@ class Float64Model(ModelRule):
                 says="The model computes in float64.",
                 where=case.find(r"float64") or region.where,
                 evidence=(share("of the training is spent in the step", step / case.seconds),),
-                saves=(0.1 * step, 0.55 * step),
+                saves=with_end(region, 0.1 * step, 0.55 * step),
                 remedy='keras.config.set_floatx("float32"), and give the data as float32.',
                 claims=frozenset({f"{id(region)}:step"}),
             )

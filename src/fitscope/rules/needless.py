@@ -8,7 +8,7 @@ from typing import Any
 
 from fitscope import words
 from fitscope.model import Evidence, Region, Where
-from fitscope.rules.case import Case, counted, parts_of, seconds_of, share, took
+from fitscope.rules.case import Case, counted, parts_of, seconds_of, share, shorter_end, took, with_end
 from fitscope.rules.model import ModelRule
 from fitscope.rules.rule import Cause, Hit, example
 from fitscope.source import Script
@@ -83,7 +83,7 @@ class ExpensiveMetric(NeedlessWork):
                 share("of the training is the steps", step / case.seconds),
             ),
             # Beside the rest of a compiled step a metric may find an idle core.
-            saves=(0.45 * total, min(total, 0.92 * step)) if alone else case.saves(total),
+            saves=with_end(region, *((0.45 * total, min(total, 0.92 * step)) if alone else case.saves(total))),
             remedy=self._remedy(first),
             claims=frozenset({f"{id(region)}:step"}),
         )
@@ -225,7 +225,7 @@ class UnfusedRecurrent(NeedlessWork):
                     counted("recurrent layers with that setting", len(dear)),
                     *([counted("steps in time", layer["steps"])] if layer["steps"] else []),
                 ),
-                saves=(low * part * step, high * part * step),
+                saves=with_end(region, low * part * step, high * part * step),
                 remedy=f"{usual(layer)} with the usual settings{instead}.",
                 claims=frozenset({f"{id(region)}:step"}),
             )
@@ -337,7 +337,7 @@ class DenseEmbeddingUpdate(NeedlessWork):
                 took("per step", step / region.steps),
                 share("of the training is the steps", step / case.seconds),
             ),
-            saves=(min(low, 0.7 * step), min(high, 0.95 * step)),
+            saves=with_end(region, min(low, 0.7 * step), min(high, 0.95 * step)),
             remedy=self._remedy(case.run.backend or ""),
             claims=frozenset({f"{id(region)}:step"}),
         )
@@ -413,7 +413,7 @@ class OverlongSequence(NeedlessWork):
                 counted("rows looked at", fact["rows"]),
                 share("of the training is the steps", step / case.seconds),
             ),
-            saves=case.saves(spent),
+            saves=case.saves(spent + shorter_end(region, spent)),
             remedy=(
                 f"Pad to less: maxlen={kept} holds 95 % of the rows whole; "
                 if trims
