@@ -514,3 +514,28 @@ def test_steps_of_single_rows_go_away_only_where_the_rows_are_at_hand_together(t
         assert finding.name == "predict-in-loop"
         lows.append(finding.estimated.low)
     assert lows[0] > 2 > lows[1]
+
+
+def test_a_buffer_that_a_loop_fills_for_a_few_batches_is_not_needed():
+    lows = []
+    for buffered in (80.0, 2000.0):
+        stages = ["textline", "map", "shuffle", "batch", "take"]
+        described = [{"kind": kind, "where": Where("train.py", line)} for line, kind in enumerate(stages, start=10)]
+        tree = Tree()
+        root = tree.region("loop", TRAIN)
+        tree.add(root, "data", "tf.data", 6, count=200)
+        tree.add(root, "step", "your code in the loop", 2, count=200)
+        run = tree.run(
+            called={root: Called(8, 200, 0, (0.04,) * 200)},
+            facts=(
+                {"fact": "pipeline", "root": root, "stages": described[::-1]},
+                {"fact": "loop-trains", "root": root, "eager": False},
+            ),
+            stages={root: (Stage("Shuffle", Where("train.py", 12), 0.001, 1, 8.0, buffered, None),)},
+            first_waits={root: Waits(5.5, 8)},
+            backend="tensorflow",
+        )
+        (finding,) = diagnose(run, account(run)).findings
+        assert finding.name == "shuffle-refill"
+        lows.append(finding.estimated.low)
+    assert lows[1] > 1.5 > lows[0]

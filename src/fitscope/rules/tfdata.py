@@ -417,6 +417,7 @@ class ShuffleRefill(InputRule):
         same = maps and not any(stage.get("random") or stage.get("python") for stage in maps)
         kept = any(stage["kind"] == "cache" for stage in data.pipeline)
         waits = bool(data.python) and not data.computes
+        unused = self._unused(data)
         return Cause(
             says=f"Each epoch begins by filling the shuffle buffer, {words.seconds(refill / firsts.count)} long.",
             where=where,
@@ -424,13 +425,24 @@ class ShuffleRefill(InputRule):
                 took("waited for the first batch of an epoch", firsts.seconds / firsts.count),
                 took("waited for any other batch", data.usual_wait),
             ),
-            # What computes must still be done, beside the steps, and takes processors from them.
-            saves=case.saves(0.85 * refill) if waits else (0.1 * refill, 0.85 * refill),
+            # What computes must still be done, beside the steps, and takes processors from them; unless most of what
+            # fills the buffer is never used.
+            saves=case.saves(max(0.85 * waits, unused) * refill)
+            if waits or unused >= 0.5
+            else (0.1 * refill, 0.85 * refill),
             remedy="Shuffle before the expensive maps (names or indices, not loaded data), or shrink the buffer.",
             rank=RepeatedPreprocessing.rank + 1 if same and not kept else None,
             claims=data.claims,
             shares=data.shares,
         )
+
+    def _unused(self, data: Input) -> float:
+        """The share of the elements in the buffer that no batch of an epoch takes, where a `take` ends it early."""
+        stage = next((each for each in data.native if each.name == "Shuffle"), None)
+        if stage is None or not stage.buffered:
+            return 0.0
+        drawn = (stage.elements_per_batch or 0.0) * data.batches / data.region.first_waits.count
+        return max(0.0, 1 - drawn / stage.buffered)
 
 
 class OversizedRecords(InputRule):
