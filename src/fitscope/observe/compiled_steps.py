@@ -109,24 +109,30 @@ def _run(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, dispat
 
 def watch(function: Any, *, dispatched: bool) -> None:
     """From now on the calls of this `tf.function` are steps. Only it is touched, no other function."""
-    if function is None or function in _watched:
-        return
-    original = function._call
+    if function is not None and function not in _watched:
+        kind: Any = type(function)
+        function.__class__ = _watching(kind, dispatched)
+        _watched.add(function)
 
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return _run(original, args, kwargs, dispatched=dispatched)
 
-    function._call = call
-    _watched.add(function)
+@functools.cache
+def _watching(kind: Any, dispatched: bool) -> Any:
+    """The class of a function that is a step: a copy of such a function runs itself, not the one it is a copy of."""
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _run(functools.partial(kind._call, self), args, kwargs, dispatched=dispatched)
+
+    made = type(kind.__name__, (kind,), {"_call": call, "__module__": kind.__module__, "__doc__": kind.__doc__})
+    made.__qualname__ = kind.__qualname__
+    return made
 
 
 def hold(seams: Seams) -> None:
-    """Nothing stays at the functions when the seams are released."""
+    """The functions are what they were when the seams are released."""
 
     def forget() -> None:
         for function in list(_watched):
-            vars(function).pop("_call", None)
+            function.__class__ = type(function).__base__
         _watched.clear()
 
     seams.on_release(forget)
