@@ -324,7 +324,7 @@ class Input:
         line = self.hot_line if self.source == BETWEEN else None
         total = sum(each.samples for each in self.lines)
         own = line is not None and line.where != self.region.where  # the line that calls the step says nothing
-        return line if line is not None and own and total >= FEW_LOOKS and line.samples >= 0.5 * total else None
+        return line if line is not None and own and total >= FEW_LOOKS and line.samples >= 0.3 * total else None
 
     @property
     def passes(self) -> float:
