@@ -72,6 +72,13 @@ def test_a_long_pause_lies_between_two_epochs(loop):
     assert parts["epoch", "end of the epoch"] == 2000
 
 
+def test_what_is_done_for_long_between_two_loops_is_nobodys(loop, recording):
+    for dispatched in (False, True):
+        assert sum(loop(0.0, 0.005, 60.0, 0.005, dispatched=dispatched).values()) < 100
+    (region,) = recording.regions.values()
+    assert max(region.durations) < 100 * MS
+
+
 def test_steps_that_are_only_dispatched_are_not_told_from_the_code_around_them(loop):
     assert loop(0.0, 0.005, 2.0, dispatched=True) == {("step", "your code in the loop"): 2011}
 

@@ -47,7 +47,12 @@ def begin(ledger: Ledger, frame: FrameType, batch: Any, *, dispatched: bool) -> 
     last = ledger.last_batch
     if last is not None and last[0] == root:
         idle = ledger.spent[ledger.outside] + (clock() - ledger.since if ledger.node == ledger.outside else 0)
-        _charge_between(ledger, stations, max(0, idle - last[2]), region.steps, dispatched=dispatched)
+        node = _owner(ledger, stations, max(0, idle - last[2]), region.steps, dispatched=dispatched)
+        if node is None:
+            ledger.last_batch = None
+        else:
+            recorder.claim_outside(ledger, node, max(0, idle - last[2]))
+            ledger.counts[node] += 1
     call = Call("loop", stations, ledger, region, None)
     call.batch = batch
     ledger.call = call
@@ -55,28 +60,26 @@ def begin(ledger: Ledger, frame: FrameType, batch: Any, *, dispatched: bool) -> 
     return call
 
 
-def _charge_between(ledger: Ledger, stations: Stations, pause: int, steps: int, *, dispatched: bool) -> None:
-    node = stations.step if dispatched else stations.between
-    if not dispatched and pause > LONG_NANOSECONDS and steps:
-        usual = (ledger.spent[stations.step] + ledger.spent[stations.between]) / steps
-        node = stations.end if pause > LONG * usual else node
-    recorder.claim_outside(ledger, node, pause)
-    ledger.counts[node] += 1
+def _owner(ledger: Ledger, stations: Stations, pause: int, steps: int, *, dispatched: bool) -> int | None:
+    """What a pause between two steps belongs to; None if something else was done in it."""
+    usual = (ledger.spent[stations.step] + ledger.spent[stations.between]) / max(1, steps)
+    if pause <= max(LONG * usual, LONG_NANOSECONDS) or not steps:
+        return stations.step if dispatched else stations.between
+    if pause > updates.MOST_SECONDS * 1e9:
+        return None
+    return stations.step if dispatched else stations.end
 
 
-def end(ledger: Ledger, call: Call, *, failed: bool) -> None:
+def end(ledger: Ledger, call: Call) -> None:
     """It has returned or raised."""
     call.batch = None
     ledger.call = call.outer
     now = ledger.back(call.resume)
     last = ledger.last_batch
-    ledger.counts[call.stations.step] += 1
     if call.region is not None:
         call.region.step(now - (last[1] if last is not None and last[0] == call.root else call.step_began))
     ledger.last_batch = (call.root, now, ledger.spent[ledger.outside])
     ledger.seen_outside.clear()
-    if recorder.stopped and not failed:
-        raise EnoughRecorded
 
 
 def _run(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, dispatched: bool) -> Any:
@@ -94,13 +97,16 @@ def _run(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, dispat
         call = None
     if call is None:
         return function(*args, **kwargs)
-    failed = True
     try:
         result = function(*args, **kwargs)
-        failed = False
     finally:
         if _ledgers.get(ledger.ident) is ledger:
-            end(ledger, call, failed=failed)
+            try:
+                end(ledger, call)
+            except Exception as error:
+                recorder.fail(error)
+    if recorder.stopped:
+        raise EnoughRecorded
     return result
 
 
