@@ -1,5 +1,6 @@
 """Functions that code of the user's jits while `jax.jit` is held: they stay what they were, and so does `jax.jit`."""
 
+import copy
 import functools
 import inspect
 
@@ -30,6 +31,15 @@ assert list(jax.vmap(twice)(jax.numpy.arange(3.0))) == [0.0, 2.0, 4.0]
 assert jax.jit(lambda x: twice(x) + 1)(1.0) == 3.0
 assert isinstance(twice, jax.stages.Wrapped)
 assert twice.__wrapped__(4) == 8
+
+x, rows = jax.numpy.arange(3.0), jax.numpy.ones((4, 3))
+squares = jax.jit(lambda x: (x**2).sum())
+assert list(jax.jit(jax.grad(squares)).lower(x).compile()(x)) == [0.0, 2.0, 4.0]
+assert len(jax.jit(jax.value_and_grad(squares)).lower(x).compile()(x)) == 2
+assert jax.eval_shape(jax.grad(squares), x).shape == (3,)
+assert jax.eval_shape(jax.vmap(squares), rows).shape == (4,)
+assert jax.make_jaxpr(jax.grad(squares))(x).out_avals[0].shape == (3,)
+assert copy.copy(twice)(3.0) == copy.deepcopy(twice)(3.0) == 6.0
 
 
 class Model:

@@ -37,7 +37,7 @@ def loop(recording, clock, monkeypatch):
         monkeypatch.setattr(module, "clock", clock)
     monkeypatch.setattr(compiles, "recorder", recording)
     monkeypatch.setattr(compiled_steps, "_ledgers", recording.ledgers)
-    monkeypatch.setattr(compiled_steps, "_watched", set())
+    monkeypatch.setattr(compiled_steps, "_steps", {})
     for name in ("_places", "_traces"):
         monkeypatch.setattr(updates, name, {})
     ledger = recording.ledger()

@@ -473,9 +473,11 @@ def test_what_the_first_save_loads_is_not_saved_by_saving_less_often():
     [
         ("np.load(path)", "whole[a:b]", True),
         ("np.load(path)", "whole[a:b, 1:]", True),
+        ("np.load(path)", "(whole[a:b], whole[b:])", False),
         ("np.load(path, mmap_mode='r')", "whole[a:b]", False),
         ("np.load(path)", "whole", False),
         ("np.load(path)", "whole[:]", False),
+        ("np.load(path)", "(whole[:, :-1], whole[:, -1:])", False),
         ("np.load(path)", "whole['x']", False),
         ("open(path).read()", "whole[a:b]", False),
     ],

@@ -136,3 +136,18 @@ def test_a_list_of_callbacks_that_the_script_puts_there_stays(epoch):
     epoch.runs(3)
     assert seen == [0, 1, 2]
     assert list(epoch.callbacks.callbacks) == [seen.append]
+
+
+def test_a_callback_that_a_hook_puts_in_the_place_of_another_is_told_of_the_next_steps(epoch):
+    seen = []
+
+    def swaps(batch):
+        if batch == 1:
+            epoch.callbacks.callbacks[2] = seen.append
+
+    epoch.call.stepping.leave()
+    epoch.callbacks.callbacks[1] = swaps
+    epoch.call.stepping.stand_in("train", CallbackList.on_train_batch_begin, CallbackList.on_train_batch_end)
+    epoch.runs(4)
+    assert seen == [1, 2, 3]
+    assert epoch.call.stepping is None

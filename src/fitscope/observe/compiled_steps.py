@@ -7,7 +7,9 @@ user's own code, which makes the next batch; where steps are only dispatched, a 
 
 from __future__ import annotations
 
+import copy
 import functools
+import operator
 import sys
 import weakref
 from threading import get_ident
@@ -26,7 +28,8 @@ LONG_NANOSECONDS = 50_000_000
 """A pause that is both so many times a step, and so long, lies between two epochs."""
 
 _stations: dict[int, Stations] = {}
-_watched: weakref.WeakSet[Any] = weakref.WeakSet()
+_steps: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+"""Every `tf.function` that is known to be a step, and whether it is only dispatched."""
 _ledgers = recorder.ledgers
 
 
@@ -115,10 +118,14 @@ def _run(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, dispat
 
 def watch(function: Any, *, dispatched: bool) -> None:
     """From now on the calls of this `tf.function` are steps. Only it is touched, no other function."""
-    if function is not None and function not in _watched:
-        kind: Any = type(function)
-        function.__class__ = _watching(kind, dispatched)
-        _watched.add(function)
+    if function is not None and function not in _steps:
+        _steps[function] = dispatched
+        _stand_in(function)
+
+
+def _stand_in(function: Any) -> None:
+    kind: Any = type(function)
+    function.__class__ = _watching(kind, _steps[function])
 
 
 @functools.cache
@@ -134,12 +141,14 @@ def _watching(kind: Any, dispatched: bool) -> Any:
 
 
 def hold(seams: Seams) -> None:
-    """The functions are what they were when the seams are released."""
+    """Watches what an earlier recording knew to be steps; when the seams are released they are what they were."""
+    for function in list(_steps):
+        _stand_in(function)
 
     def forget() -> None:
-        for function in list(_watched):
+        for function in list(_steps):
             function.__class__ = type(function).__base__
-        _watched.clear()
+        updates.forget_traces()
 
     seams.on_release(forget)
 
@@ -148,14 +157,16 @@ def hold(seams: Seams) -> None:
 
 
 class Jitted:
-    """A function that the user's code has compiled by JAX, whose calls can be seen; else it is that function."""
+    """A function that the user's code has compiled by JAX, whose calls can be seen; else it is that function.
+
+    It has no attributes of its own: JAX copies those of a function to whatever it makes of it.
+    """
+
+    __slots__ = ("__weakref__", "_function", "_is_step")
 
     def __init__(self, function: Any) -> None:
         self._function = function
         self._is_step = False
-        self.trace, self.lower = function.trace, function.lower  # as `jax.stages.Wrapped` has them
-        self.__doc__ = function.__doc__
-        self.__module__ = function.__module__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._is_step:
@@ -172,7 +183,18 @@ class Jitted:
         return self if owner is None else MethodType(self, owner)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(vars(self)["_function"], name)
+        return getattr(object.__getattribute__(self, "_function"), name)
+
+    # What `jax.stages.Wrapped` has must be found without `__getattr__`, and so must what every class has.
+    trace, lower, __doc__, __module__ = (
+        property(operator.attrgetter(f"_function.{name}")) for name in ("trace", "lower", "__doc__", "__module__")
+    )
+
+    def __copy__(self) -> Jitted:
+        return Jitted(copy.copy(self._function))
+
+    def __deepcopy__(self, memo: Any) -> Jitted:
+        return Jitted(copy.deepcopy(self._function, memo))
 
     def __repr__(self) -> str:
         return repr(self._function)

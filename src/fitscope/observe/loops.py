@@ -137,6 +137,8 @@ def _fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
     stations = loop.host or loop.stations
     if loop.host is not None:
         stations.source(source)
+    if loop.validation is not None:
+        loop.validation.left()
     now = ledger.enter(stations.data)
     if loop.began:
         _step(loop, now)
@@ -148,30 +150,38 @@ def _validating(ledger: Ledger, loop: Loop, iterator: Any, source: str) -> Any:
     """Another dataset is gone through inside the loop's body, and nothing is trained on it: a validation."""
     if loop.validation is None or loop.validation.iterator() is not iterator:
         frame = user_frame(sys._getframe(3))
-        loop.validation = Validation(ledger, loop, iterator, source)
-        if frame is not None:
-            where = Place(frame.f_code.co_filename, frame.f_lineno)
-            recorder.fact("validates", root=loop.root, file=where.file, line=where.line)
+        where = Place(frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
+        loop.validation = Validation(ledger, loop, iterator, source, where)
     stations = loop.validation.stations
     ledger.enter(stations.data)
     return stations.step, loop.validation
 
 
 class Validation:
-    """One pass over other data in the body of a loop; when its iterator dies, the body goes on."""
+    """One pass over other data in the body of a loop; when its iterator is at its end or dies, the body goes on."""
 
-    def __init__(self, ledger: Ledger, loop: Loop, iterator: Any, source: str) -> None:
+    def __init__(self, ledger: Ledger, loop: Loop, iterator: Any, source: str, where: Place | None) -> None:
         root = recorder.tree.node(loop.root, "validation", "validation")
         if root not in _stations:
             _stations[root] = Stations(recorder.tree, root)
-        self.stations, self._ledger, self._body = _stations[root], ledger, loop.stations.step
+        self.stations, self._ledger, self._loop, self._where = _stations[root], ledger, weakref.ref(loop), where
         self.stations.source(source)
         self.iterator = weakref.ref(iterator, self.ended)
 
     def ended(self, _: Any = None) -> None:
         """There is no more data, or it was left."""
-        if self._ledger.node in (self.stations.step, self.stations.data):
-            self._ledger.back(self._body)
+        ledger, loop = self._ledger, self._loop()
+        if loop is None or ledger.node not in (self.stations.step, self.stations.data):
+            return
+        ledger.back(loop.stations.step)
+        if self._where is not None:
+            recorder.fact("validates", root=loop.root, file=self._where.file, line=self._where.line)
+
+    def left(self) -> None:
+        """The loop goes on, and the pass is not at its end: what followed its last batch was the loop's own body."""
+        loop = self._loop()
+        if loop is not None and self._ledger.node == self.stations.step:
+            self._ledger.rename(loop.stations.step)
 
 
 def reads_arrays() -> bool:
@@ -187,7 +197,10 @@ def _fetched(ledger: Ledger, token: Any, error: BaseException | None) -> None:
         return
     node, loop = token
     if isinstance(loop, Validation):
-        ledger.enter(node) if error is None else loop.ended()
+        if error is None:
+            ledger.enter(node)
+        else:
+            loop.ended()
     elif loop is None:
         ledger.back(node)
     elif error is not None:
@@ -236,7 +249,7 @@ def charge_between(ledger: Ledger, stations: Stations) -> None:
         loop.host = stations
     if last is not None and last[0] == stations.root:
         idle = spent[ledger.outside] + (now - ledger.since if ledger.node == ledger.outside else 0)
-        recorder.claim_outside(ledger, stations.between, idle - last[2])
+        recorder.claim_outside(ledger, stations.between, max(0, idle - last[2]))
         ledger.counts[stations.between] += 1
 
 
@@ -265,6 +278,8 @@ def _leave(ledger: Ledger, *, count: bool) -> None:
     loop: Any = ledger.loop
     ledger.loop = None
     _stop_watching()
+    if loop.validation is not None:
+        loop.validation.ended()
     if loop.host is not None or ledger.node != loop.stations.step:
         return
     if count:

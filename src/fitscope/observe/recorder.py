@@ -169,6 +169,12 @@ class Recorder:
                 self.on_first_region.pop()()
         return root
 
+    def dismiss(self, ledger: Ledger) -> None:
+        """This thread has done nothing that trains: it is not one of those that do, as far as is known."""
+        idle = ledger.node == ledger.outside and ledger.call is None and ledger.loop is None
+        if idle and ledger.last_batch is None and ledger.last_update is None:
+            self.ledgers.pop(ledger.ident, None)
+
     def claim_outside(self, ledger: Ledger, node: int, nanoseconds: int) -> None:
         """So much of what passed outside of everything was a loop's after all: the lines seen there are, too."""
         ledger.move(ledger.outside, node, nanoseconds)

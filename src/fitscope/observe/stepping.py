@@ -99,9 +99,13 @@ class Stepping:
             charging = Charging(listed, ledger, self._nodes)
 
         def on_batch_end(batch: Any, logs: Any = None) -> None:
-            nonlocal due, room, traces
+            nonlocal due, number, room, traces
             if ledger.call is not call or callbacks.callbacks is not listed or len(listed) != number:
-                self.leave()  # nobody records any more, or there are other callbacks now
+                try:
+                    self.leave()  # nobody records any more, or there are other callbacks now
+                    call.stepping = None
+                except Exception as error:
+                    recorder.fail(error)
                 getattr(callbacks, name)(batch, logs)
                 return
             returned = clock()
@@ -116,8 +120,9 @@ class Stepping:
                 end(callbacks, batch, logs)
                 if callbacks.callbacks is charging:
                     callbacks.callbacks = listed
-                    if len(charging) != number:
-                        listed[:] = charging
+                    if list.__ne__(charging, listed):
+                        listed[:] = list(list.__iter__(charging))
+                        number = -1  # the next step is told to all of them
             if ledger.call is not call:
                 self.leave()
                 return
@@ -168,20 +173,26 @@ class Stepping:
 
     def leave(self, *, over: bool = False) -> None:
         """Stands in no longer; `over`: no step has begun since the last one returned."""
-        if self._ledger.call is self._call:
-            if self._ticks:
-                self.count()
-            if over and self._call.waits is not None:
-                self._call.waits.begun.pop()
+        try:
+            if self._ledger.call is self._call:
+                if self._ticks:
+                    self.count()
+                if over and self._call.waits is not None:
+                    self._call.waits.begun.pop()
+        finally:
+            self._put_back()
+
+    def _put_back(self) -> None:
         callbacks, watched = self._callbacks(), self._watched()
-        if callbacks is not None:
-            for name in self._names:
-                vars(callbacks).pop(name, None)
-            if watched is not None:
-                now = list(list.__iter__(callbacks.callbacks))
-                if list(map(id, now)) != list(map(id, list.__iter__(watched))):
-                    watched[:] = now
-                callbacks.callbacks = watched
+        if callbacks is None:
+            return
+        for name in self._names:
+            vars(callbacks).pop(name, None)
+        if watched is not None:
+            now = list(list.__iter__(callbacks.callbacks))
+            if list(map(id, now)) != list(map(id, list.__iter__(watched))):
+                watched[:] = now
+            callbacks.callbacks = watched
 
 
 def stop(call: Call, callbacks: Any) -> None:

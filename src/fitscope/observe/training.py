@@ -373,7 +373,14 @@ def _hold_garbage_collection(seams: Seams) -> None:
             now = ledger.back(ledger.tree.nodes[ledger.node].parent)
             ledger.gc_spans = [*ledger.gc_spans[-31:], (began, now)]
 
-    interrupts.rescue(seams, lambda function: function is collecting or isinstance(function, loops.Abandoned))
+    interrupts.rescue(
+        seams,
+        lambda function: (
+            function is collecting
+            or isinstance(function, loops.Abandoned)
+            or isinstance(getattr(function, "__self__", None), loops.Validation)
+        ),
+    )
     gc.callbacks.append(collecting)
     seams.on_release(lambda: gc.callbacks.remove(collecting))
 

@@ -102,6 +102,9 @@ def traced(ledger: Ledger, where: Place | None, trace: Trace) -> None:
     traces = _traces.setdefault(where, [])
     traces.append(trace)
     if where not in _retraced and len(traces) < MANY_TRACES:
+        if ledger.last_batch is not None:  # the pause after that step does not hold what is charged here later
+            root, ended, idle = ledger.last_batch
+            ledger.last_batch = (root, ended, idle + trace.took)
         return
     _retraced.add(where)
     charged = _step(ledger, where, eager=False)
@@ -110,6 +113,11 @@ def traced(ledger: Ledger, where: Place | None, trace: Trace) -> None:
     if not charged and ledger.last_update is not None:
         root, now, idle = ledger.last_update
         ledger.last_update = (root, now, idle - taken)
+
+
+def forget_traces() -> None:
+    """What was traced in one recording is not charged in the next."""
+    _traces.clear()
 
 
 def charge_traces(ledger: Ledger, where: Place, stations: Stations, owner: int | None = None) -> int:
@@ -161,8 +169,8 @@ def _step(ledger: Ledger, where: Place, *, eager: bool = True) -> bool:
     if took > MOST_SECONDS * 1e9 and took > 10 * usual:
         ledger.seen_outside.clear()
         return False
-    recorder.claim_outside(ledger, stations.step, idle - last[2])
-    ledger.last_update = (root, now, last[2])
+    recorder.claim_outside(ledger, stations.step, max(0, idle - last[2]))
+    ledger.last_update = (root, now, min(idle, last[2]))
     ledger.counts[stations.step] += 1
     region.step(took)
     return True

@@ -525,9 +525,9 @@ def _cuts_out(case: Case, where: Where) -> bool:
 
 
 def _is_window(index: ast.expr) -> bool:
-    """`[a:b]`, `[a:b, c:d]`, not `[:]`, which takes all, and not `[k]`, which may be a name in an archive."""
+    """`[a:b]` or `[a:b, c:]`, not `[1:]`, which takes most, and not `[k]`, which may be a name in an archive."""
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    return any(isinstance(part, ast.Slice) and (part.lower or part.upper) for part in parts)
+    return any(isinstance(part, ast.Slice) and part.lower and part.upper for part in parts)
 
 
 RULES = (

@@ -479,7 +479,10 @@ def _called(frame: FrameType | None) -> Any:
 
 def _traced_outside(ledger: Ledger, trace: _Outside) -> None:
     ledger.traces -= 1
-    if ledger.traces or not ledger.traces_update:
+    if ledger.traces:
+        return
+    if not ledger.traces_update:
+        recorder.dismiss(ledger)
         return
     function = getattr(trace.options, "python_function", None)
     name = str(getattr(trace.options, "name", "a function"))
