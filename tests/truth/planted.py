@@ -505,7 +505,8 @@ def validation_in_a_hand_written_loop():
                     validate()
 
     account = record(train)
-    return {"account": account, "part": ["validation", None], "planted": sum(spent), "call": "loop"}
+    found = {"account": account, "part": ["validation", None], "planted": sum(spent), "call": "loop"}
+    return {**found, "steps": 2 * len(training)}
 
 
 @case

@@ -116,9 +116,10 @@ def _fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
         ledger.enter(call.stations.data if call.begun or call.kind == "predict" else call.stations.first_batch)
         return node, None
     if loop is not None and loop.iterator() is not iterator:
-        if loop.iterator() is not None and loop.trains and loop.host is None:
-            if _evaluates():
-                return _validating(ledger, loop, iterator, source)
+        alive = loop.iterator() is not None and loop.host is None
+        if alive and _evaluates():  # not what the loop trains on, even if it has not begun to
+            return _validating(ledger, loop, iterator, source) if loop.trains else None
+        if alive and loop.trains:
             # Another dataset is read inside the loop's body: its wait is the loop's wait.
             node = ledger.node
             ledger.enter(loop.stations.data)
@@ -149,6 +150,8 @@ def _fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
 def _validating(ledger: Ledger, loop: Loop, iterator: Any, source: str) -> Any:
     """Another dataset is gone through inside the loop's body, and nothing is trained on it: a validation."""
     if loop.validation is None or loop.validation.iterator() is not iterator:
+        if loop.validation is not None:
+            loop.validation.left()
         frame = user_frame(sys._getframe(3))
         where = Place(frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
         loop.validation = Validation(ledger, loop, iterator, source, where)
