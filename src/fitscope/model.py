@@ -386,7 +386,7 @@ class Removal:
     """How an experiment takes a cause away in every other stretch of a training, and leaves the rest as it is."""
 
     kind: str
-    """hooks, saving, validation, replay, settings or tune: what is below observe/removals."""
+    """hooks, saving, validation, replay, settings, tune or wrapped: what is below observe/removals."""
     does: str
     """What is different without the cause, in words."""
     where: Where | None
@@ -443,6 +443,16 @@ class Replacement:
 
 
 @dataclass(frozen=True)
+class Around:
+    """A remedy of fitscope's around a callback of some class."""
+
+    callback: str
+    remedy: str
+    """Background or Every."""
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Edit:
     """What to change in one file to remove the cause of a finding."""
 
@@ -454,6 +464,8 @@ class Edit:
     """What may be different afterwards; empty if the batches and the losses stay equal."""
     imports: tuple[str, ...] = ()
     """Lines that the file needs among its imports."""
+    around: Around | None = None
+    """What it puts around a callback."""
 
     @property
     def safe(self) -> bool:

@@ -17,7 +17,7 @@ from fitscope.diagnose import diagnose, key_of
 from fitscope.experiment import LEAST_PAIRS, TRAINED, Workspace, compare_versions, once
 from fitscope.fix import fixes
 from fitscope.locate import locate
-from fitscope.model import Account, Edit, Finding, FitscopeError, Region, Removal, Report, Speedup, Where
+from fitscope.model import Account, Around, Edit, Finding, FitscopeError, Region, Removal, Report, Speedup, Where
 from fitscope.supervise import append, prepare
 from fitscope.verify import ENDING, LEAST_TRAINED, Bench
 
@@ -25,6 +25,8 @@ RUNS = 2 * LEAST_PAIRS
 """Runs that a comparison of two versions takes at the least."""
 TUNING = 18.0
 """Seconds that it takes to tune a pipeline and to see what that gains."""
+LEAST_TURNS = 10.0
+"""Seconds of a training that an experiment by turns takes at the least."""
 LOCATING = 14.0
 """Seconds that it takes to time the stages of a pipeline."""
 
@@ -166,6 +168,8 @@ class Experiment:
             worth = removal.bound and edit is not None and self._affordable(budget)
             if not worth and self._tunable(removal, region, edit, budget):
                 return self._tuned(removal, region, budget)
+            if not worth and removal.kind == "hooks" and edit is not None and edit.around is not None:
+                return self._off_and_around(removal, edit.around, region, budget)
             if not worth:
                 return self._by_turns(removal, region, budget)
         if edit is None:
@@ -205,6 +209,20 @@ class Experiment:
             return proof
         bound = self._by_turns(removal, region, budget - (time.monotonic() - began))
         return replace(bound, says=f"{bound.says}; fitscope.tune did not show a gain") if bound.confirmed else bound
+
+    def _off_and_around(self, removal: Removal, around: Around, region: Region, budget: float) -> Proof:
+        """Without the hooks; if that gains anything and there is time, also with the remedy around the callback."""
+        began = time.monotonic()
+        proof = self._by_turns(removal, region, budget / 2)
+        left = budget - (time.monotonic() - began)
+        if not proof.confirmed or left < self._before + LEAST_TURNS:
+            return proof
+        given = "".join(f", {name}={value}" for name, value in around.options.items())
+        does = f"fitscope.{around.remedy}({around.callback}(…){given})"
+        remedy = replace(removal, kind="wrapped", does=does, arguments=vars(around))
+        with_it = self._by_turns(remedy, region, left)
+        shown = words.verified(with_it.verified) if with_it.verified is not None else with_it.says
+        return replace(proof, says=f"{proof.says}; with {does} in place: {shown}")
 
     def _by_turns(self, removal: Removal, region: Region, budget: float) -> Proof:
         shown = alternate(

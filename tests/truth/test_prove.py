@@ -38,6 +38,17 @@ class Slow(keras.callbacks.Callback):
 
 model.fit(x, x[:, :1], epochs=2, verbose=0, callbacks=[Slow()])
 """
+SLOW_STEPS = HOOK.replace("callbacks=[Slow()]", "callbacks=[Pause(), Slow()]").replace(
+    "class Slow",
+    """class Pause(keras.callbacks.Callback):
+    async_safe = True
+
+    def on_train_batch_begin(self, batch, logs=None):
+        time.sleep(0.01)
+
+
+class Slow""",
+)
 INPUT = """
 
 class Remote(keras.utils.PyDataset):
@@ -91,6 +102,20 @@ def test_a_hook_is_what_it_costs_and_leaves_no_trace(folder):
     assert shown.ratio is not None, shown.doubt
     assert shown.ratio.low > 2
     assert os.listdir(folder) == ["train.py"]  # noqa: PTH208
+
+
+@pytest.mark.parametrize(
+    ("backend", "remedy", "options"), [("jax", "Background", {}), ("tensorflow", "Every", {"batches": 10})]
+)
+def test_a_callback_is_seen_with_the_remedy_around_it(folder, backend, remedy, options):
+    version, where = written(folder, SLOW_STEPS, backend)
+    around = {"callback": "Slow", "remedy": remedy, "options": options}
+    removal = Removal("wrapped", "", where, "steps", around)
+    shown = alternate(folder, version, removal, Pace(0.022, 1.2, 50, 18.0), 25.0)
+    assert shown.ratio is not None, shown.doubt
+    # Ten of some twenty milliseconds: in the background they are free, and so are nine of ten.
+    assert shown.ratio.low > 1.25
+    assert shown.ratio.high < 2.3
 
 
 def test_a_free_input_is_faster_by_what_the_loading_takes(folder):

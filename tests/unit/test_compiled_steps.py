@@ -128,7 +128,12 @@ def test_what_the_users_code_jits_is_used_as_ever():
 def test_a_step_that_was_traced_before_a_loop_over_a_dataset_shows_that_it_trains(loop, recording, monkeypatch):
     monkeypatch.setattr(loops, "recorder", recording)
     monkeypatch.setattr(loops, "_training", set())
-    recording.ledger().loop = SimpleNamespace(trains=False, root=7)
+    monkeypatch.setattr(loops, "_updating", set())
+    recording.ledger().loop = SimpleNamespace(trains=False, updates=False, root=7)
     assert loop(0.0, 0.005) == {}  # the loop itself has the time
     assert recording.ledger().loop.trains
-    assert recording.facts == [{"fact": "loop-trains", "root": 7, "eager": False}]
+    assert recording.ledger().loop.updates
+    assert recording.facts == [
+        {"fact": "loop-updates", "root": 7},
+        {"fact": "loop-trains", "root": 7, "eager": False},
+    ]

@@ -334,6 +334,32 @@ def sampled(tmp_path, source, phase, name, call="fit", backend="torch"):
     return names(diagnose(run, account(run)))
 
 
+def beside(call, *, calls=10, steps=1000, updates=("train",), seconds=6):
+    """A loop that trains, and another loop or an `evaluate` that is called again and again."""
+    tree = Tree()
+    roots = {"train": tree.region("loop", Where("train.py", 1)), "other": tree.region(call, Where("train.py", 5))}
+    tree.add(roots["train"], "step", "your code in the loop", 4)
+    tree.add(roots["other"], "step", "your code in the loop", seconds)
+    facts = [{"fact": "loop-trains", "root": root} for root in roots.values()]
+    facts += [{"fact": "loop-updates", "root": roots[name]} for name in updates]
+    called = {roots["train"]: Called(10, 500, 0), roots["other"]: Called(calls, steps, 0)}
+    run = tree.run(called=called, facts=tuple(facts), backend="tensorflow")
+    return [(each.name, each.where) for each in diagnose(run, account(run)).findings]
+
+
+@pytest.mark.parametrize("call", ["loop", "evaluate"])
+def test_what_goes_through_its_data_again_and_again_beside_a_loop_that_trains_is_its_validation(call):
+    assert beside(call) == [("dominant-validation", Where("train.py", 5))]
+    assert beside(call, seconds=1) == []
+    assert beside(call, calls=1) == []  # once, at the end
+    assert beside("evaluate", steps=20) == []  # a row or two at a time
+
+
+def test_loops_are_no_validation_where_nobody_knows_which_of_them_trains():
+    assert beside("loop", updates=()) == []
+    assert beside("loop", updates=("train", "other")) == []
+
+
 def test_a_hook_that_waits_for_a_socket_is_in_the_network(tmp_path):
     hook = ("callback", "Sends.on_train_batch_end")
     assert sampled(tmp_path, "import socket\nanswer = link.recv(16)\n", *hook) == ["network-in-callback"]

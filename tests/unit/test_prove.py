@@ -29,6 +29,16 @@ model = keras.Sequential([keras.layers.Dense(1)])
 model.compile("sgd", "mse", run_eagerly=True)
 model.fit(x, y)
 """
+WITH_HOOK = """import keras
+
+class Slow(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        self.send(logs["loss"])
+
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(x, y, callbacks=[Slow()])
+"""
 FIT = Where("train.py", 5)
 HOOK = Removal("hooks", "Slow.on_train_batch_end off", FIT, "epochs", {"hooks": [["Slow", "on_train_batch_end"]]})
 FREE = Removal("replay", "one batch replayed from memory", FIT, bound=True)
@@ -98,6 +108,31 @@ def test_a_cause_that_can_be_removed_by_turns_is(proved):
     assert (proof.verified.low, proof.verified.high) == (pytest.approx(2.0), pytest.approx(2.2))
     assert proof.says == "Slow.on_train_batch_end off, in 12 pairs of stretches with and without"
     assert [kind for kind, _ in seen] == ["hooks"]
+
+
+@pytest.mark.parametrize(
+    ("gain", "said"),
+    [
+        (Speedup(1.8, 2.0), "1.8 to 2.0 times faster"),
+        (Speedup(0.9, 1.1), "not confirmed: 0.90 to 1.10 times as fast"),
+    ],
+)
+def test_a_hook_that_costs_something_is_also_seen_with_the_remedy_in_place(project, monkeypatch, gain, said):
+    seen = []
+
+    def turns(folder, version, removal, pace, seconds, progress):
+        seen.append((removal.kind, removal.arguments))
+        return Shown(Speedup(2.0, 2.2) if removal.kind == "hooks" else gain, 12)
+
+    (project.main.parent / "train.py").write_text(WITH_HOOK)
+    monkeypatch.setattr(module, "alternate", turns)
+    found = finding(where=Where("train.py", 5), removal=replace(HOOK, where=FIT))
+    (proof,) = prove(Bench(project, [], 120.0, lambda text: None), report_of(project, found), [found], 120.0)
+    assert proof.verified is not None
+    assert (proof.verified.low, proof.verified.high) == (pytest.approx(2.0), pytest.approx(2.2))
+    assert proof.says.endswith(f"; with fitscope.Background(Slow(…)) in place: {said}")
+    around = {"callback": "Slow", "remedy": "Background", "options": {}}
+    assert seen == [("hooks", HOOK.arguments), ("wrapped", around)]
 
 
 def test_without_a_removal_the_edited_script_is_the_experiment(proved):

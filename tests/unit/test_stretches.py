@@ -55,6 +55,24 @@ def test_a_stretch_of_epochs_knows_its_steps_and_the_rest(monkeypatch):
     assert (absent["seconds"], absent["loop"], absent["rest"], absent["steps"]) == (6.0, 3.0, 3.0, 3)
 
 
+@pytest.mark.parametrize(("by", "seconds"), [("epochs", 6.0), ("steps", 2.0)])
+def test_what_a_stretch_leaves_to_be_done_is_its_own(monkeypatch, by, seconds):
+    training = Training(monkeypatch, by=by, seconds=seconds)
+
+    def finish():
+        training.now += 10.0 if training.stretches.removed else 0.0
+
+    lengths = {}
+    for done in (lambda: None, finish):
+        training = Training(monkeypatch, by=by, seconds=seconds)
+        training.stretches.finish = done
+        for _ in range(6):
+            training.epoch()
+        lengths[done] = [line["seconds"] for line in training.lines if line["removed"]]
+    without, with_it = lengths.values()
+    assert with_it[:2] == [each + 10.0 for each in without[:2]]
+
+
 def test_short_epochs_are_put_together(monkeypatch):
     training = Training(monkeypatch, seconds=20.0)
     for _ in range(8):

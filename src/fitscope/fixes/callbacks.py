@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 
 from fitscope.fixes.draft import Draft, Unsure
 from fitscope.fixes.effects import RANDOM
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.fixes.text import Text
-from fitscope.model import Edit
+from fitscope.model import Around, Edit
 from fitscope.source import BATCH_HOOKS, Script
 from fitscope.syntax import listed
 
@@ -95,7 +96,8 @@ class InBackground(Kind):
             if place.script.called(call).startswith(RANDOM)
         ]
         risk = f"{owner.name} draws random numbers ({drawn[0]}) while the training may draw, too" if drawn else ""
-        return place.edit(draft, f"{owner.name} works beside the training; every record is kept, in order", risk)
+        edit = place.edit(draft, f"{owner.name} works beside the training; every record is kept, in order", risk)
+        return replace(edit, around=Around(owner.name, "Background"))
 
 
 def _check_background(script: Script, owner: ast.ClassDef) -> None:
@@ -134,11 +136,12 @@ class Sometimes(Kind):
         draft = place.draft(text)
         for item in items:
             draft.wrap(item, f"{draft.name('fitscope.Every', item)}(", f", batches={EVERY})")
-        return place.edit(
+        edit = place.edit(
             draft,
             f"{owner.name} sees every {EVERY}th batch",
             "it does not see the others, and leaves out their records",
         )
+        return replace(edit, around=Around(owner.name, "Every", {"batches": EVERY}))
 
 
 class LessTensorBoard(Kind):

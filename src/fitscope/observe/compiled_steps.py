@@ -45,6 +45,7 @@ def begin(ledger: Ledger, frame: FrameType, batch: Any, *, dispatched: bool) -> 
         _stations[root] = Stations(recorder.tree, root, loops.BODY if dispatched else "step")
         region.calls += 1
         recorder.fact("loop-trains", lasting=True, root=root, eager=False)
+        recorder.fact("loop-updates", lasting=True, root=root)
     stations = _stations[root]
     updates.charge_traces(ledger, Place(frame.f_code.co_filename, frame.f_lineno), stations)
     last = ledger.last_batch
@@ -89,8 +90,10 @@ def _run(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, dispat
     """Calls a function that is known to be a step."""
     ledger = _ledgers.get(get_ident())
     if ledger is None or ledger.call is not None or ledger.loop is not None:
-        if ledger is not None and ledger.call is None and not ledger.loop.trains:
-            loops.trains(ledger.loop, eager=False)  # it was traced before the loop began: no model is called in it
+        if ledger is not None and ledger.call is None and not ledger.loop.updates:
+            loops.updates(ledger.loop)
+            if not ledger.loop.trains:  # it was traced before the loop began: no model is called in it
+                loops.trains(ledger.loop, eager=False)
         return function(*args, **kwargs)
     try:
         frame = user_frame(sys._getframe(2))

@@ -28,8 +28,10 @@ _watching: list[Any] = []
 _training: set[int] = set()
 _device: Callable[[], str] = str
 """What the backend computes on."""
-_evaluates: Callable[[], bool] = bool
-"""Whether what the user's code computes is surely no training."""
+_updating: set[int] = set()
+"""The loops in which weights were changed: those that only call a model may validate."""
+_evaluates: Callable[[], bool | None] = [].clear
+"""Whether what the user's code computes is surely no training; None where nothing tells."""
 
 
 class Loop:
@@ -45,6 +47,7 @@ class Loop:
         "root",
         "stations",
         "trains",
+        "updates",
         "validation",
     )
 
@@ -57,6 +60,7 @@ class Loop:
         self.iterator = weakref.ref(iterator, Abandoned(ledger, self))
         self.host: Stations | None = None
         self.trains = self.root in _training
+        self.updates = self.root in _updating
         self.began = 0
         self.first = True
         self.validation: Validation | None = None
@@ -319,6 +323,8 @@ def _mark(layer: Any, args: tuple[Any, ...]) -> None:
     if args and type(args[0]).__name__ == "KerasTensor":
         return
     trains(loop, eager=not any(is_traced(arg) for arg in args))
+    if _evaluates() is False:
+        updates(loop)
     settings.note(loop.root, layer, _device())
 
 
@@ -328,6 +334,13 @@ def trains(loop: Loop, *, eager: bool) -> None:
     _training.add(loop.root)
     recorder.fact("loop-trains", lasting=True, root=loop.root, eager=eager)
     _stop_watching()
+
+
+def updates(loop: Loop) -> None:
+    """Weights are changed in the body of a loop."""
+    loop.updates = True
+    _updating.add(loop.root)
+    recorder.fact("loop-updates", lasting=True, root=loop.root)
 
 
 def is_traced(value: Any) -> bool:

@@ -302,9 +302,16 @@ def _fetching(original: Any) -> Any:
                 return original(self)
             finally:
                 ledger.back(stations.setup)
-        began = ledger.enter(stations.data)
+        # In every step: written out what Ledger.enter and Ledger.back do.
+        spent, data, began = ledger.spent, stations.data, clock()
+        spent[ledger.node] += began - ledger.since
+        ledger.counts[data] += 1
+        ledger.node, ledger.since = data, began
         item = original(self)
-        now = ledger.back(stations.step if call.stepping is not None else stations.loop)
+        now = clock()
+        spent[ledger.node] += now - ledger.since
+        ledger.node = stations.step if call.stepping is not None else stations.loop
+        ledger.since = now
         if call.executions < padding.BATCHES and call.region is not None:
             if call.executions == 0:
                 note_first(call.root, now - began)
@@ -361,9 +368,11 @@ def _hold_garbage_collection(seams: Seams) -> None:
     ledgers = recorder.ledgers
 
     def collecting(phase: str, info: dict[str, int]) -> None:
-        ledger = ledgers.get(get_ident())
-        if ledger is None or info["generation"] == 0:
+        if info["generation"] == 0:
             return  # those of the youngest objects take microseconds, many times a second
+        ledger = ledgers.get(get_ident())
+        if ledger is None:
+            return
         if phase == "start":
             if ledger.node != ledger.outside:
                 node = ledger.node

@@ -14,6 +14,7 @@ from threading import get_ident
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from fitscope.observe import loops
 from fitscope.observe.calls import Stations
 from fitscope.observe.compiles import count, shapes
 from fitscope.observe.ledger import Ledger, Place, clock
@@ -70,6 +71,8 @@ def hold(seams: Seams) -> None:
     def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
         ledger = ledgers.get(get_ident())
         if ledger is not None and (ledger.call is not None or ledger.loop is not None):
+            if ledger.loop is not None and not ledger.loop.updates:
+                loops.updates(ledger.loop)
             return original(self, *args, **kwargs)  # a step of what is held anyway: in every step on PyTorch
         return outside(self, *args, **kwargs)
 
@@ -163,6 +166,7 @@ def _step(ledger: Ledger, where: Place, *, eager: bool = True) -> bool:
         ledger.seen_outside.clear()
         region.calls += 1
         recorder.fact("loop-trains", lasting=True, root=root, eager=eager)
+        recorder.fact("loop-updates", lasting=True, root=root)
         return False
     took = now - last[1]
     usual = ledger.spent[stations.step] / region.steps if region.steps else 0.0

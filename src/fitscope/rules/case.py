@@ -107,6 +107,12 @@ class Case:
         """What was noted of a kind in a region."""
         return [fact for fact in self.run.facts if fact["fact"] == kind and fact.get("root") in region.roots]
 
+    def validates(self, region: Region) -> bool:
+        """Whether a loop written by hand calls a model and changes no weights, beside another one that does."""
+        if region.call != "loop" or self.facts("loop-updates", region):
+            return False
+        return any(self.facts("loop-updates", other) for other in self.regions("loop"))
+
     def settings(self, region: Region) -> dict[str, Any]:
         """What the training of a region was set to do; empty where nobody knows."""
         return next(iter(self.facts("settings", region)), {})
@@ -410,4 +416,5 @@ class Input:
     @property
     def shares(self) -> dict[str, float]:
         """The wait inside the validation, which less validation would end, too."""
-        return {f"{id(self.region)}:validation:data": self.validation_wait}
+        wait = self.wait if self.case.validates(self.region) else self.validation_wait
+        return {f"{id(self.region)}:validation:data": wait}

@@ -7,12 +7,18 @@ from collections.abc import Iterable
 
 from fitscope import words
 from fitscope.model import Where
-from fitscope.rules.case import Case, counted, parts_of, share
+from fitscope.rules.case import Case, counted, parts_of, seconds_of, share
 from fitscope.rules.hooks import hooks_of
 from fitscope.rules.removing import validation_off
 from fitscope.rules.rule import Cause, Hit, Rule, example
 from fitscope.source import Script
 
+LARGE = 0.35
+"""The share of a training from which on its validation is a large part of it."""
+AGAIN = 2
+"""Passes from which on data is gone through again and again."""
+MANY_STEPS = 10
+"""Steps of an `evaluate` that goes through a dataset."""
 BY_HAND = "Validate once per epoch or less often, in larger batches, or on a part of the data."
 BY_KERAS = (
     "Count validation_steps in batches, validate every few epochs (validation_freq=5), in larger batches, or on a "
@@ -26,8 +32,9 @@ class DominantValidation(Rule):
     Too often (after every short epoch), too much (`validation_steps` counted in samples instead of batches), or in
     tiny batches.
 
-    fitscope says so when everything inside the validation takes 35 % of the training or more. In a loop written by
-    hand on PyTorch that is a pass over other data under `torch.no_grad()`.
+    fitscope says so when everything inside the validation takes 35 % of the training or more. Beside a training loop
+    written by hand that is another loop that calls a model again and again and changes no weights, or a repeated
+    `evaluate`; inside such a loop, on PyTorch, a pass over other data under `torch.no_grad()`.
 
     Change: `validation_steps` = samples divided by the batch size, `validation_freq=5`, a larger
     `validation_batch_size`, or a smaller sample of the validation data.
@@ -40,10 +47,44 @@ class DominantValidation(Rule):
     examples = (
         example("dominant-validation", line="model.fit(batches()", estimable=False),
         example("dominant-validation", 1, line="for a, b in held_out", backends=("torch",), estimable=False),
+        example("dominant-validation", 2, line="for a, b in held_out", backends=("tensorflow",), estimable=False),
     )
 
     def diagnose(self, case: Case) -> Iterable[Cause]:
-        """Looks at the validation of every fit, and at what a loop written by hand does without gradients."""
+        """Looks at the validation of every training, and at what is beside one."""
+        yield from self._inside(case)
+        yield from self._beside(case)
+
+    @staticmethod
+    def _beside(case: Case) -> Iterable[Cause]:
+        """Loops and `evaluate` calls that go through their data again and again beside a training by hand."""
+        trained = sum(region.steps for region in case.regions("loop", "train_on_batch") if not case.validates(region))
+        for region in case.regions("loop", "evaluate"):
+            if region.call == "evaluate" and region.steps < MANY_STEPS * region.calls:
+                continue  # single rows, or starting it: that is for another cause
+            validates = region.call == "evaluate" or case.validates(region)
+            spent = region.wall_seconds - seconds_of(region, "compile")
+            if not validates or not trained or region.calls < AGAIN or not case.matters(spent, LARGE):
+                continue
+            more = region.steps / trained
+            often = f", with {more:.1f} times as many steps as the training" if more > 1 else ""
+            yield Cause(
+                says=f"Validation takes {words.share(spent / case.seconds)} of the training{often}.",
+                where=region.where,
+                evidence=(
+                    share("of the training is validation", spent / case.seconds),
+                    counted("validation steps", region.steps),
+                    counted("training steps", trained),
+                ),
+                saves=case.saves(0.85 * spent),
+                remedy=BY_HAND,
+                claims=frozenset({f"{id(region)}:validation"}),
+                shares={f"{id(region)}:validation:data": 0.85 * seconds_of(region, "data")},
+            )
+
+    @staticmethod
+    def _inside(case: Case) -> Iterable[Cause]:
+        """The validation of every fit, and what a loop written by hand does without gradients."""
         for region in case.regions("fit", "loop"):
             hooks = hooks_of(region)
             parts = [part for part in parts_of(region, "validation") if not part.name.startswith("compile")]
@@ -51,7 +92,7 @@ class DominantValidation(Rule):
             steps = max((part.count for part in parts if part.name.startswith("step: step")), default=0)
             spent = sum(part.seconds for part in parts)
             waited = sum(part.seconds for part in parts if part.name.startswith("data: "))
-            if not parts or not case.matters(spent, 0.35) or spent < 0.35 * region.wall_seconds:
+            if not parts or not case.matters(spent, LARGE) or spent < LARGE * region.wall_seconds:
                 continue
             more = steps / region.steps if region.steps else 0.0
             working = sum(part.seconds for part in parts if part.name.startswith(("step", "data")))

@@ -45,6 +45,10 @@ def line_of(written: dict[str, Any]) -> Where | None:
     return where
 
 
+FETCH = 0.4e-3
+"""Seconds that a loop written by hand takes to ask tf.data for a batch, however fast that is made."""
+
+
 class InputBound(InputRule):
     """The training waits for data, and nothing narrower is certain.
 
@@ -69,6 +73,8 @@ class InputBound(InputRule):
         steady = data.wait - data.region.first_waits.seconds
         if not case.matters(data.wait, 0.2) or not case.matters(steady, 0.15) or data.source == "arrays":
             return None
+        if data.region.call == "loop" and data.source == "tf.data" and data.wait < FETCH * data.region.steps:
+            return None  # nothing waits for a stage: this is what asking for a batch takes
         stage = data.between or data.function or data.slowest
         says = f"The training waits for data from {data.source or 'its input'}."
         return Cause(

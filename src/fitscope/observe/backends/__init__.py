@@ -42,8 +42,8 @@ class Backend(Protocol):
     def device(self) -> str:
         """The kind of device that trains: cpu, gpu, tpu, mps."""
 
-    def evaluates(self) -> bool:
-        """Whether what the user's code computes just now is surely no training; False where nothing tells."""
+    def evaluates(self) -> bool | None:
+        """Whether what the user's code computes just now is surely no training; None where nothing tells."""
 
     def start_trace(self, folder: str) -> None:
         """Starts the backend's own profiler; raises if it cannot, or if somebody else uses it."""

@@ -85,9 +85,9 @@ def device() -> str:
     return str(sys.modules["jax"].default_backend())
 
 
-def evaluates() -> bool:
+def evaluates() -> bool | None:
     """Nothing tells: gradients are asked for where they are computed."""
-    return False
+    return None
 
 
 def start_trace(folder: str) -> None:
@@ -169,13 +169,19 @@ class _Batches:
         call: Call | None = ledger.call if ledger is not None else None
         if ledger is None or call is None:
             return next(self._iterator)
-        node = ledger.node
-        began = ledger.enter(call.stations.data if call.begun else call.stations.first_batch)
+        # In every step: written out what Ledger.enter and Ledger.back do.
+        node, spent, began = ledger.node, ledger.spent, clock()
+        spent[node] += began - ledger.since
+        ledger.node = data = call.stations.data if call.begun else call.stations.first_batch
+        ledger.counts[data] += 1
+        ledger.since = began
         call.batch = None  # the last one is not needed any more, and may be large
         try:
             call.batch = batch = next(self._iterator)
         finally:
-            now = ledger.back(node)
+            now = clock()
+            spent[ledger.node] += now - ledger.since
+            ledger.node, ledger.since = node, now
         if self._seen < padding.BATCHES and call.begun and call.region is not None:
             if self._seen == 0:
                 note_first(call.root, now - began)

@@ -87,9 +87,9 @@ def device() -> str:
     return next((kind for kind in ("tpu", "gpu") if kind in kinds), "cpu")
 
 
-def evaluates() -> bool:
+def evaluates() -> bool | None:
     """Nothing tells: gradients are asked for where they are computed."""
-    return False
+    return None
 
 
 def start_trace(folder: str) -> None:

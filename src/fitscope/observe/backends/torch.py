@@ -66,7 +66,7 @@ def device() -> str:
     return str(get_device()).split(":")[0].replace("cuda", "gpu")
 
 
-def evaluates() -> bool:
+def evaluates() -> bool | None:
     """Under `torch.no_grad()` and its kin nothing is trained."""
     return not sys.modules["torch"].is_grad_enabled()
 

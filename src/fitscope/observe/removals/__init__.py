@@ -15,7 +15,7 @@ from typing import Any
 from fitscope.observe import backends, tfdata, trial
 from fitscope.observe.imports import Finder
 from fitscope.observe.recorder import Recorder
-from fitscope.observe.removals import hooks, locate, replay, settings, training, tuned
+from fitscope.observe.removals import hooks, locate, replay, settings, training, tuned, wrapped
 from fitscope.observe.removals.stretches import Stretches
 from fitscope.observe.seams import Seams
 
@@ -30,6 +30,7 @@ KINDS = {
     "replay": replay.Replay,
     "settings": settings.Settings,
     "tune": tuned.Tuned,
+    "wrapped": wrapped.Wrapped,
 }
 
 

@@ -31,6 +31,9 @@ class Nothing:
     def flip(self, removed: bool) -> None:
         """The cause goes away, or comes back."""
 
+    def finish(self) -> None:
+        """A stretch is about to end: what it left to be done is done now."""
+
     def items(self, epochs: Any, original: Any) -> Iterator[Any]:
         """The batches of an epoch, as they are."""
         return original(epochs)  # type: ignore[no-any-return]

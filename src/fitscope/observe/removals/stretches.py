@@ -28,6 +28,8 @@ class Stretches:
         """Whether what happens now belongs to a stretch."""
         self.flip: Callable[[bool], None] = lambda removed: None
         """Takes the cause away, or puts it back."""
+        self.finish: Callable[[], None] = lambda: None
+        """Does what the present stretch left to be done."""
         self.multiple = 1
         """Epochs that belong together, where something happens every so many of them."""
         self._write = write
@@ -83,6 +85,9 @@ class Stretches:
         if self._by_steps or not self.counts:
             return
         now = clock()
+        if self._is_enough(self._total + now - self._epoch_began, self._epochs + 1):
+            self.finish()
+            now = clock()
         first = self._first if self._first is not None else now
         last = max(first, self._last) if self._in_epoch else first
         self._total += now - self._epoch_began
@@ -90,8 +95,12 @@ class Stretches:
         self._rest += (first - self._epoch_began) + (now - last)
         self._steps += self._in_epoch
         self._epochs += 1
-        if self._total >= self._seconds and self._epochs % self.multiple == 0:
+        if self._is_enough(self._total, self._epochs):
             self._close()
+
+    def _is_enough(self, seconds: float, epochs: int) -> bool:
+        """Whether a stretch of so many whole epochs is long enough."""
+        return seconds >= self._seconds and epochs % self.multiple == 0
 
     @property
     def most_steps(self) -> int | None:
@@ -126,6 +135,7 @@ class Stretches:
         self._last = now
         if self._loop >= self._seconds and self._steps >= LEAST_STEPS:
             wait()
+            self.finish()
             after = clock()
             self._loop += after - now
             self._total = self._loop

@@ -33,6 +33,9 @@ class Removal(Protocol):
     def flip(self, removed: bool) -> None:
         """The cause goes away, or comes back."""
 
+    def finish(self) -> None:
+        """A stretch is about to end: what it left to be done is done now."""
+
     def items(self, epochs: Any, original: Any) -> Iterator[Any]:
         """The batches of an epoch, as Keras' loop gets them."""
 
@@ -41,7 +44,7 @@ def hold(seams: Seams, backend: Backend, stretches: Stretches, removal: Removal,
     """Holds `fit`, its epochs and its callbacks."""
     from keras.src.callbacks.callback_list import CallbackList
 
-    stretches.flip = removal.flip
+    stretches.flip, stretches.finish = removal.flip, removal.finish
     _hold_fit(seams, backend.trainer(), stretches, target)
     _hold_callbacks(seams, CallbackList, stretches, target, removal)
     iterator = backend.epoch_iterator()
