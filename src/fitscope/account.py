@@ -30,7 +30,7 @@ from fitscope.model import (
 )
 
 CALLBACKS = ("callback", "progress")
-MOST_LINES = 5
+MOST_LINES = 8
 MOST_SAMPLES = 600
 MOST_COSTS = 30
 LEAST_COST = 0.001

@@ -186,12 +186,16 @@ def hold_torch(seams: Seams) -> None:
         seams.hold(kind, "__init__", making, made)
 
     def starting(ledger: Ledger, iterator: Any, args: Any, kwargs: Any) -> Any:
-        return next(iter([*args, *kwargs.values()]), None)
+        return iterator, clock()
 
-    def started(ledger: Ledger, loader: Any, result: Any, error: BaseException | None) -> None:
+    def started(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
+        iterator, began = token
         root = training_root()
-        workers = getattr(loader, "num_workers", 0)
-        if root is not None and workers:
+        if error is not None:
+            return
+        if root is None:
+            loops.opened(iterator, clock() - began)
+        elif workers := getattr(iterator, "_num_workers", 0):
             recorder.fact("workers", root=root, source="DataLoader", workers=workers, processes=True)
 
     seams.hold(dataloader._MultiProcessingDataLoaderIter, "__init__", starting, started)

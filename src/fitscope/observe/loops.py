@@ -28,6 +28,8 @@ _watching: list[Any] = []
 _training: set[int] = set()
 _device: Callable[[], str] = str
 """What the backend computes on."""
+_opened: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+"""Iterators that no loop has read yet, and the nanoseconds that it took to make them."""
 _updating: set[int] = set()
 """The loops in which weights were changed: those that only call a model may validate."""
 _evaluates: Callable[[], bool | None] = [].clear
@@ -137,6 +139,7 @@ def _fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
         loop = ledger.loop = Loop(ledger, iterator, Place(frame.f_code.co_filename, frame.f_lineno))
         loop.region.calls += 1
         loop.stations.source(source)
+        _charge_opening(ledger, loop, iterator, source)
         if not loop.trains:
             _watch_models()
     stations = loop.host or loop.stations
@@ -149,6 +152,19 @@ def _fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
         _step(loop, now)
     loop.began = now
     return ledger.outside if loop.host is not None else loop.stations.step, loop
+
+
+def opened(iterator: Any, nanoseconds: int) -> None:
+    """An iterator was made by the user's own code; if it turns out to feed a loop, that was its beginning."""
+    _opened[iterator] = nanoseconds
+
+
+def _charge_opening(ledger: Ledger, loop: Loop, iterator: Any, source: str) -> None:
+    if workers := getattr(iterator, "_num_workers", 0):
+        recorder.fact("workers", root=loop.root, source=source, workers=workers, processes=True)
+    if iterator in _opened:
+        ledger.move(ledger.outside, loop.stations.open, _opened.pop(iterator))
+        ledger.counts[loop.stations.open] += 1
 
 
 def _validating(ledger: Ledger, loop: Loop, iterator: Any, source: str) -> Any:
@@ -211,6 +227,8 @@ def _fetched(ledger: Ledger, token: Any, error: BaseException | None) -> None:
     elif loop is None:
         ledger.back(node)
     elif error is not None:
+        if loop.host is None and isinstance(error, StopIteration):
+            ledger.rename(loop.stations.close)  # what was waited for was the end of the data
         ledger.back(ledger.outside)
         ledger.loop = None
         _stop_watching()

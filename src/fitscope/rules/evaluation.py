@@ -13,8 +13,8 @@ from fitscope.rules.removing import validation_off
 from fitscope.rules.rule import Cause, Hit, Rule, example
 from fitscope.source import Script
 
-LARGE = 0.35
-"""The share of a training from which on its validation is a large part of it."""
+LARGE, LARGE_FOR_MORE = 0.35, 0.25
+"""The share of a training from which on its validation is a large part; the same if it has more steps than that."""
 AGAIN = 2
 """Passes from which on data is gone through again and again."""
 MANY_STEPS = 10
@@ -32,7 +32,8 @@ class DominantValidation(Rule):
     Too often (after every short epoch), too much (`validation_steps` counted in samples instead of batches), or in
     tiny batches.
 
-    fitscope says so when everything inside the validation takes 35 % of the training or more. Beside a training loop
+    fitscope says so when everything inside the validation takes 35 % of the training or more, or 25 % with more steps
+    than the training has. Beside a training loop
     written by hand that is another loop that calls a model again and again and changes no weights, or a repeated
     `evaluate`; inside such a loop, on PyTorch, a pass over other data under `torch.no_grad()`.
 
@@ -64,9 +65,11 @@ class DominantValidation(Rule):
                 continue  # single rows, or starting it: that is for another cause
             validates = region.call == "evaluate" or case.validates(region)
             spent = region.wall_seconds - seconds_of(region, "compile")
-            if not validates or not trained or region.calls < AGAIN or not case.matters(spent, LARGE):
+            if not validates or not trained or region.calls < AGAIN:
                 continue
             more = region.steps / trained
+            if not case.matters(spent, LARGE_FOR_MORE if more > 1 else LARGE):
+                continue
             often = f", with {more:.1f} times as many steps as the training" if more > 1 else ""
             yield Cause(
                 says=f"Validation takes {words.share(spent / case.seconds)} of the training{often}.",
@@ -92,9 +95,10 @@ class DominantValidation(Rule):
             steps = max((part.count for part in parts if part.name.startswith("step: step")), default=0)
             spent = sum(part.seconds for part in parts)
             waited = sum(part.seconds for part in parts if part.name.startswith("data: "))
-            if not parts or not case.matters(spent, LARGE) or spent < LARGE * region.wall_seconds:
-                continue
             more = steps / region.steps if region.steps else 0.0
+            large = LARGE_FOR_MORE if more > 1 else LARGE
+            if not parts or not case.matters(spent, large) or spent < large * region.wall_seconds:
+                continue
             working = sum(part.seconds for part in parts if part.name.startswith(("step", "data")))
             if more < 0.5 and not case.matters(working, 0.2):
                 continue  # what costs is not the validation but starting it: that is for short epochs

@@ -23,10 +23,14 @@ class InputRule(Rule):
 
     def diagnose(self, case: Case) -> Iterable[Cause]:
         """Looks at every input that keeps the training waiting."""
-        for each in case.inputs:
+        for each in self.inputs(case):
             found = self.of_input(case, each)
             if found is not None:
                 yield replace(found, removal=input_free(each.region))
+
+    def inputs(self, case: Case) -> list[Input]:
+        """The inputs to look at."""
+        return case.inputs
 
     def of_input(self, case: Case, data: Input) -> Cause | None:
         """What one input shows of this cause."""

@@ -26,6 +26,7 @@ PLAIN_READS = re.compile(
     r"\bopen\s*\(|\.(read|readinto|readlines?|read_bytes|read_text|recv|recv_into|recvfrom)\s*\("
 )
 """Reading that Python's own C code does: a look finds the line that asks for it, and no library."""
+OPENING = "opening the input pipeline"
 ENDS = ("closing the input pipeline", "end of the epoch")
 CALL = 40e-6
 """What calling a function of a few TensorFlow operations for one example takes beside their work, which remains."""
@@ -357,6 +358,12 @@ class CounterproductiveWorkers(InputRule):
     fixable = True
     examples = (example("counterproductive-workers", line="def __getitem__(self, index):", estimable=False),)
 
+    def inputs(self, case: Case) -> list[Input]:
+        """Also those that nobody waits for, if they have worker processes to start and to end."""
+        known = {id(each.region) for each in case.inputs}
+        others = [Input(case, region) for region in case.account.regions if id(region) not in known]
+        return [*case.inputs, *(each for each in others if each.workers)]
+
     def of_input(self, case: Case, data: Input) -> Cause | None:
         """Processes that are started again and again, or threads that take turns at the interpreter."""
         if data.workers and data.source in ("DataLoader", "PyDataset"):
@@ -381,9 +388,11 @@ class CounterproductiveWorkers(InputRule):
 
     def _started_anew(self, case: Case, data: Input) -> Cause | None:
         """Worker processes that every epoch starts, and waits for longer than for all its other batches."""
-        firsts, region, starting = data.region.first_waits, data.region, data.beginning
+        firsts, region = data.region.first_waits, data.region
+        opening = sum(part.seconds for part in parts_of(region, "epoch") if part.name == OPENING)
+        starting = data.beginning + opening
         ending = sum(part.seconds for part in parts_of(region, "epoch") if part.name in ENDS)
-        most = starting + ending >= 0.5 * (data.training_wait + ending)
+        most = starting + ending >= 0.5 * (data.training_wait + opening + ending)
         if firsts.count < 3 or starting < 0.2 * data.training_wait or not most:
             return None
         if not case.matters(starting + ending, 0.1):
@@ -391,13 +400,13 @@ class CounterproductiveWorkers(InputRule):
         inside = [part for part in parts_of(region, "validation") if part.name in [f"epoch: {end}" for end in ENDS]]
         anew = starting + ending + sum(part.seconds for part in inside)
         # Without workers nothing is sent from process to process, and none takes the processors from the step.
-        others = 0.7 * (data.training_wait - starting) + 0.25 * seconds_of(region, "step")
+        others = 0.7 * (data.training_wait - data.beginning) + 0.25 * seconds_of(region, "step")
         return Cause(
             says=f"Every epoch starts {words.count(data.workers, 'worker process')} anew: starting and ending them "
             "takes longer than loading.",
             where=region.where,
             evidence=(
-                took("waited for the first batch of an epoch", firsts.seconds / firsts.count),
+                took("to start an epoch and wait for its first batch", (opening + firsts.seconds) / firsts.count),
                 took("waited for any other batch", data.usual_wait),
                 took("to end an epoch", ending / firsts.count),
                 counted("epochs that started workers", firsts.count),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Iterable
 
 from fitscope import words
@@ -18,6 +19,8 @@ MANY_OPERATIONS = 0.002
 """Seconds in a step that single operations of an eager backend take if there are dozens of them."""
 PASSES, SLOW_RATE = 6, 2e10
 """Operations for each weight and example, forward and backward, and how many a second any processor does."""
+BACKWARD = re.compile(r"\.backward\(|\boptimizer\.(apply|apply_gradients|step)\(|autograd\.grad\(")
+"""Lines of an eager step whose time belongs to all that was computed before."""
 SCALAR = ("ceil", "exp", "float32", "float64", "floor", "int32", "int64", "log", "log2", "power", "prod", "sqrt")
 """What NumPy is asked for a single number of, beside a tensor: the square root of a width, a number of elements."""
 ONE_BY_ONE = ("jax.lax.map", "keras.backend.map_fn", "keras.ops.map", "tensorflow.map_fn")
@@ -179,16 +182,19 @@ class LoopInModel(ModelRule):
         step = seconds_of(region, "step")
         traced = case.facts("loop-in-model", region)
         lines = [line for line in step_lines(region) if line.samples >= 5 and self._written_at(case, line)]
-        what = "the examples"
+        taken = _of_forward(case, region, lines)
+        what, saves = "the examples", (0.25 * step, 0.92 * step)
         if traced and case.matters(step, 0.3):
             where, how = traced[0]["where"], "the traced step holds its loop"
             evidence: tuple[Evidence, ...] = ()
-        elif lines and sum(line.share for line in lines) >= 0.4 and case.matters(step, 0.3):
+        elif taken >= 0.4 and case.matters(step, 0.3):
             where, how = lines[0].where, "the step was found there"
-            evidence = (share("of the looks at the step", sum(line.share for line in lines)),)
+            evidence = (share("of the looks at the step", taken),)
         elif counting := self._counting(case, region, step):
             where, how, what = counting[0].where, "the step was found there", "weights or tensors"
-            evidence = (share("of the looks at the step", sum(line.share for line in counting)),)
+            taken = _of_forward(case, region, counting)
+            evidence = (share("of the looks at the step", taken),)
+            saves = (0.5 * taken * step, min(0.92, 1.5 * taken) * step)
         else:
             return
         yield Cause(
@@ -199,7 +205,7 @@ class LoopInModel(ModelRule):
                 took("per step", step / max(1, region.steps)),
                 *evidence,
             ),
-            saves=with_end(region, 0.25 * step, 0.92 * step),
+            saves=with_end(region, *saves),
             remedy="Write it for the whole batch at once (keras.ops take a leading dimension), or vectorized_map.",
             claims=frozenset({f"{id(region)}:step"}),
         )
@@ -207,10 +213,10 @@ class LoopInModel(ModelRule):
     def _counting(self, case: Case, region: Region, step: float) -> list[Line]:
         """Lines in loops that count through weights or tensors, if their number is what makes the step long."""
         found = [line for line in step_lines(region) if line.samples >= 5 and _counts_through(case, line)]
-        taken, each = sum(line.share for line in found), step / max(1, region.steps)
+        taken, each = _of_forward(case, region, found), step / max(1, region.steps)
         settings = case.settings(region)
         weights, rows = settings.get("parameters") or 0, settings.get("batch_size")
-        if rows is None or taken < 0.4 or taken * each < MANY_OPERATIONS or not case.matters(step, 0.3):
+        if rows is None or taken < 0.25 or taken * each < MANY_OPERATIONS or not case.matters(taken * step, 0.15):
             return []
         return found if each >= 5 * PASSES * weights * rows / SLOW_RATE else []
 
@@ -233,6 +239,12 @@ class LoopInModel(ModelRule):
                         "The model goes through a tensor in a Python loop: each round becomes operations of its own.",
                         "Write it for the whole tensor, or with a recurrent layer.",
                     )
+
+
+def _of_forward(case: Case, region: Region, lines: list[Line]) -> float:
+    """The part of the looks at the forward pass that found these lines; a backward pass goes as the forward went."""
+    backward = sum(line.share for line in step_lines(region) if BACKWARD.search(case.line(line.where)))
+    return sum(line.share for line in lines) / max(0.1, 1.0 - backward)
 
 
 def _goes_over_tensor(script: Script, loop: ast.For, inner: Inner, tensors: frozenset[str]) -> bool:

@@ -70,6 +70,7 @@ def hold(seams: Seams) -> None:
     from tensorflow.python.eager.polymorphic_function import tracing_compilation
 
     seams.hold(tracing_compilation, "_create_concrete_function", _tracing, _traced, anyone=True)
+    seams.hold(sys.modules["tensorflow"].data.Dataset, "reduce", _going_through, _gone_through)
     compiled_steps.hold(seams)
     inner_loops.hold(seams, sys.modules["tensorflow.python.ops.while_v2"], ["while_loop"], through="map_fn.py")
     for owner in (input_lib.DistributedIteratorBase, sys.modules["tensorflow"].data.Iterator):
@@ -77,6 +78,16 @@ def hold(seams: Seams) -> None:
             for kind in (owner, *owner.__subclasses__()):
                 if method in vars(kind):
                     seams.replace(kind, method, _timed_fetch(vars(kind)[method]))
+
+
+def _going_through(ledger: Ledger, dataset: Any, args: Any, kwargs: Any) -> None:
+    """What a `for` loop over a dataset becomes inside a compiled function."""
+
+
+def _gone_through(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
+    if ledger.traces_update and not sys.modules["tensorflow"].executing_eagerly():
+        says = "A training loop over a dataset is compiled as a whole: its waits for data are part of its step."
+        recorder.fact("problem", says=says)
 
 
 @functools.cache
