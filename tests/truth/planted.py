@@ -473,6 +473,32 @@ def hand_written_loop():
 
 
 @case
+def worker_processes_of_a_hand_written_loop():
+    """They are started by the script's own `iter`, before the loop asks for anything."""
+    if BACKEND != "torch":
+        return {"skip": "a DataLoader's processes"}
+    import torch
+
+    model = new_model()
+    loader = torch.utils.data.DataLoader(list(zip(INPUT, TARGET, strict=True)), 64, num_workers=2)
+    spent = []
+
+    def train():
+        for _ in range(6):
+            began = time.perf_counter()
+            batches = iter(loader)
+            spent.append(time.perf_counter() - began)
+            for x, y in batches:
+                ((model(x) - y) ** 2).mean().backward()
+                time.sleep(0.002)
+
+    account = record(train)
+    # Nobody knows at the first that a loop will follow.
+    part = ["epoch", "opening the input pipeline"]
+    return {"account": account, "part": part, "planted": sum(spent[1:]), "call": "loop"}
+
+
+@case
 def validation_in_a_hand_written_loop():
     if BACKEND != "torch":
         return {"skip": "only torch tells that nothing is trained"}

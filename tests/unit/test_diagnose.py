@@ -436,18 +436,20 @@ class Experts(layers.Layer):
 
 
 @pytest.mark.parametrize(
-    ("line", "weights", "expected"),
+    ("line", "weights", "backward", "expected"),
     [
-        ("out = out + ops.matmul(x, self.w[k])", 10_000, ["loop-in-model"]),
-        ("out = out + ops.matmul(x, self.w[k])", 10_000_000, []),
-        ("x = self.blocks[k](x)", 10_000, []),
+        ("out = out + ops.matmul(x, self.w[k])", 10_000, "loss.backward()", ["loop-in-model"]),
+        ("out = out + ops.matmul(x, self.w[k])", 10_000, "loss = self.others(x)", []),
+        ("out = out + ops.matmul(x, self.w[k])", 10_000_000, "loss.backward()", []),
+        ("x = self.blocks[k](x)", 10_000, "loss.backward()", []),
     ],
-    ids=["small operations", "large ones", "layers"],
+    ids=["small operations", "a small part", "large ones", "layers"],
 )
 def test_a_loop_that_counts_through_weights_is_one_if_they_are_too_few_to_explain_the_step(
-    tmp_path, line, weights, expected
+    tmp_path, line, weights, backward, expected
 ):
     (tmp_path / "model.py").write_text(EXPERTS.format(line=line))
+    (tmp_path / "train.py").write_text(f"{backward}\n")
     tree = Tree()
     root = tree.region("fit", TRAIN)
     step = tree.add(root, "step", "step", 8, count=400)
@@ -455,7 +457,10 @@ def test_a_loop_that_counts_through_weights_is_one_if_they_are_too_few_to_explai
     settings = {"fact": "settings", "root": root, "parameters": weights, "batch_size": 32}
     run = tree.run(
         called={root: Called(1, 400, 2, (0.02,) * 400)},
-        sampled=(Sampled(step, Where("model.py", number), "call", 60),),
+        sampled=(
+            Sampled(step, Where("model.py", number), "call", 60),
+            Sampled(step, Where("train.py", 1), "train_step", 240),
+        ),
         facts=(settings,),
         backend="torch",
         cwd=str(tmp_path),
@@ -513,6 +518,64 @@ def test_windows_that_are_cut_out_of_whole_files_are_told_from_the_source(readin
     run = Tree().run()
     case = Case(run, account(run), lambda file: Script.parse(file, text))
     assert _cuts_out(case, Where("train.py", 3)) is told
+
+
+@pytest.mark.parametrize(
+    ("reading", "using", "told"),
+    [
+        ("np.load(path)", "study['ct'][k]", True),
+        ("np.load(path)", "study['ct'][k, 1:]", True),
+        ("np.load(path)", "study['ct'][:]", False),
+        ("np.load(path)", "study['ct'][...]", False),
+        ("np.load(path)", "study['ct']", False),
+        ("np.load(path)", "study[k][0]", False),
+        ("h5py.File(path)", "study['ct'][k]", False),
+    ],
+)
+def test_a_row_of_an_array_in_an_archive_costs_the_whole_array(reading, using, told):
+    text = (
+        f"import h5py\nimport numpy as np\ndef row(path, k):\n    with {reading} as study:\n        return {using}\n"
+    )
+    run = Tree().run()
+    case = Case(run, account(run), lambda file: Script.parse(file, text))
+    assert _cuts_out(case, Where("train.py", 5)) is told
+
+
+@pytest.mark.parametrize(
+    ("alone", "found"), [(0.005, ["counterproductive-workers"]), (0.03, ["input-bound"]), (None, ["input-bound"])]
+)
+def test_batches_that_come_slower_from_processes_than_they_are_made_are_sent_in_vain(alone, found):
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    tree.add(root, "data", "PyDataset", 8, count=200)
+    tree.add(root, "step", "step", 6, count=200)
+    facts = [{"fact": "workers", "root": root, "source": "PyDataset", "workers": 4, "processes": True}]
+    if alone is not None:
+        facts += [{"fact": "peeked", "root": root, "nanoseconds": int(taken * 1e9)} for taken in (0.2, alone)]
+    run = tree.run(
+        called={root: Called(1, 200, 10, (0.07,) * 200)},
+        facts=tuple(facts),
+        first_waits={root: Waits(0.4, 10)},
+        backend="tensorflow",
+    )
+    assert names(diagnose(run, account(run))) == found
+
+
+@pytest.mark.parametrize(("opening", "found"), [(3.0, ["counterproductive-workers"]), (0.2, [])])
+def test_workers_that_a_loop_starts_anew_cost_something_even_if_no_batch_is_waited_for(opening, found):
+    tree = Tree()
+    root = tree.region("loop", TRAIN)
+    tree.add(root, "epoch", "opening the input pipeline", opening, count=30)
+    tree.add(root, "data", "DataLoader", 0.3, count=300)
+    tree.add(root, "step", "your code in the loop", 10, count=300)
+    workers = {"fact": "workers", "root": root, "source": "DataLoader", "workers": 4, "processes": True}
+    run = tree.run(
+        called={root: Called(30, 300, 0, (0.03,) * 300)},
+        facts=({"fact": "loop-trains", "root": root}, workers),
+        first_waits={root: Waits(0.1, 30)},
+        backend="torch",
+    )
+    assert names(diagnose(run, account(run))) == found
 
 
 def test_steps_that_jax_computes_beside_the_loading_come_to_light():

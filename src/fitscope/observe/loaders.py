@@ -59,6 +59,16 @@ class Function:
         row[6] += worked
 
 
+class Peek(Function):
+    """A loading function that worker processes call; Keras takes the first batches itself, to learn their shapes."""
+
+    def ran(self, nanoseconds: int, worked: int, elements: int = 1, parallelism: int | None = None) -> None:
+        """It made a batch in that time, in this process."""
+        root = training_root()
+        if root is not None:
+            recorder.fact("peeked", root=root, nanoseconds=nanoseconds)
+
+
 def training_root() -> int | None:
     """The region that is open now, in this thread or, for a worker thread, in the only one that trains."""
     ledger = recorder.ledgers.get(get_ident())
@@ -119,6 +129,7 @@ def hold(seams: Seams) -> None:
             root = training_root()
             if root is not None:
                 recorder.fact("workers", root=root, source="PyDataset", workers=workers, processes=True)
+            adapter.py_dataset = _Items(dataset, Peek(function.name, function.where, workers))
             return
         adapter.py_dataset = _Items(dataset, function)
         if adapter.enqueuer is not None:

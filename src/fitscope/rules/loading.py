@@ -26,6 +26,8 @@ PLAIN_READS = re.compile(
     r"\bopen\s*\(|\.(read|readinto|readlines?|read_bytes|read_text|recv|recv_into|recvfrom)\s*\("
 )
 """Reading that Python's own C code does: a look finds the line that asks for it, and no library."""
+LEAST_SENDING = 0.002
+"""Seconds that a batch is waited for before it matters how it came."""
 OPENING = "opening the input pipeline"
 ENDS = ("closing the input pipeline", "end of the epoch")
 CALL = 40e-6
@@ -345,8 +347,9 @@ class CounterproductiveWorkers(InputRule):
     Processes have to be started, and every batch has to be sent from one to the other.
 
     fitscope says so when the training waits for data that several threads load, and together they used about as
-    much of the processors as one thread could; or when every epoch starts worker processes anew, and that with their
-    end takes longer than the wait for all other batches.
+    much of the processors as one thread could; when every epoch starts worker processes anew, and that with their
+    end takes longer than the wait for all other batches; or when batches of a PyDataset are waited for at least twice
+    as long as Keras took to make the first ones in its own process.
 
     Change: `workers=1`, and array operations instead of loops; processes only where an experiment shows a gain, and
     then with `persistent_workers=True`.
@@ -367,7 +370,7 @@ class CounterproductiveWorkers(InputRule):
     def of_input(self, case: Case, data: Input) -> Cause | None:
         """Processes that are started again and again, or threads that take turns at the interpreter."""
         if data.workers and data.source in ("DataLoader", "PyDataset"):
-            return self._started_anew(case, data)
+            return self._started_anew(case, data) or self._sent(case, data)
         function = data.function
         if function is None or function.parallelism < 2 or data.source != "PyDataset":
             return None
@@ -382,6 +385,32 @@ class CounterproductiveWorkers(InputRule):
             # One thread was 1.2 to 1.55 times as fast in six pairs of runs that did little but wait.
             saves=(0.12 * data.wait, 0.35 * data.wait),
             remedy="Take workers=1 and replace the loop by array operations.",
+            claims=data.claims,
+            shares=data.shares,
+        )
+
+    def _sent(self, case: Case, data: Input) -> Cause | None:
+        """Batches that take longer to come from worker processes than to make here."""
+        region = data.region
+        alone = min((fact["nanoseconds"] / 1e9 for fact in case.facts("peeked", region)), default=None)
+        steps, wait = max(1, region.steps), data.usual_wait
+        if alone is None or wait < 2 * alone or wait < LEAST_SENDING or not case.matters(data.training_wait, 0.1):
+            return None
+        step = seconds_of(region, "step")
+        left = max(0.0, alone - step / steps) * steps
+        around = sum(part.seconds for part in parts_of(region, "epoch") if part.name in (OPENING, *ENDS))
+        # Nothing is sent from process to process any more, and no process takes the processors from the step.
+        saved = data.training_wait - left + 0.5 * around + 0.25 * step
+        return Cause(
+            says=f"{words.count(data.workers, 'worker process')} take longer to send a batch than one takes to make.",
+            where=region.where,
+            evidence=(
+                share("of the training waits for data", data.share),
+                took("waited for a batch", wait),
+                took("to make one in the training's own process", alone),
+            ),
+            saves=case.saves(saved),
+            remedy="Leave out use_multiprocessing=True, and take workers=1 or 2.",
             claims=data.claims,
             shares=data.shares,
         )

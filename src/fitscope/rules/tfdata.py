@@ -452,7 +452,7 @@ class OversizedRecords(InputRule):
 
     fitscope says so when the training waits for data and the elements of a map before the batching are at least
     eight times as large as what the model gets; or when most looks at a loading function found it in `np.load`, and
-    nothing but windows are cut out of what that reads.
+    nothing but windows are cut out of what that reads, or single rows of an array in an `.npz` archive.
 
     Change: store what is used (tiles instead of scans), decode only the window
     (`tf.image.decode_and_crop_jpeg`, `np.load(…, mmap_mode="r")`), or cache the decoded records.
@@ -480,7 +480,7 @@ class OversizedRecords(InputRule):
                 where=line.where,
                 evidence=(*data.evidence(), share("of the looks found it reading them", line.share)),
                 saves=case.saves(data.saved(1 - 0.95 * line.share)),
-                remedy='Read the window only: np.load(…, mmap_mode="r"), or store the windows that are used.',
+                remedy='Read the window only (np.load(…, mmap_mode="r") of an .npy file), or store what is used.',
                 claims=data.claims,
                 shares=data.shares,
             )
@@ -510,6 +510,8 @@ def _cuts_out(case: Case, where: Where) -> bool:
     if script is None:
         return False
     for function in script.functions:
+        if any(_takes_part(script, node, function) for node in ast.walk(function) if _is_at(node, where.line)):
+            return True
         for node in ast.walk(function):
             if not isinstance(node, ast.Assign) or not node.lineno <= where.line <= (node.end_lineno or node.lineno):
                 continue
@@ -522,6 +524,37 @@ def _cuts_out(case: Case, where: Where) -> bool:
             read = [script.parents.get(each) for each in uses if isinstance(each.ctx, ast.Load)]
             return bool(read) and all(isinstance(each, ast.Subscript) and _is_window(each.slice) for each in read)
     return False
+
+
+def _is_at(node: ast.AST, line: int) -> bool:
+    return isinstance(node, ast.Subscript) and node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def _takes_part(script: Script, node: ast.AST, function: ast.AST) -> bool:
+    """`archive["scans"][k]` of an `np.load`: the array is read and decompressed as a whole, for one row of it."""
+    inner = node.value if isinstance(node, ast.Subscript) else None
+    if not isinstance(inner, ast.Subscript) or not isinstance(inner.value, ast.Name):
+        return False
+    if not isinstance(script.literal(inner.slice), str) or _takes_all(node.slice):  # type: ignore[attr-defined]
+        return False
+    archive = inner.value.id
+    for each in ast.walk(function):
+        made: ast.expr | None = None
+        if isinstance(each, ast.withitem) and isinstance(each.optional_vars, ast.Name):
+            made = each.context_expr if each.optional_vars.id == archive else None
+        elif isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
+            made = each.value if each.targets[0].id == archive else None
+        if isinstance(made, ast.Call) and script.called(made) == "numpy.load":
+            return True
+    return False
+
+
+def _takes_all(index: ast.expr) -> bool:
+    """`[:]`, `[...]`, `[()]`: the array itself."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    whole = [isinstance(part, ast.Slice) and part.lower is None and part.upper is None for part in parts]
+    rest = [isinstance(part, ast.Constant) and part.value is Ellipsis for part in parts]
+    return all(one or other for one, other in zip(whole, rest, strict=True))
 
 
 def _is_window(index: ast.expr) -> bool:
