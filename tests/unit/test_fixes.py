@@ -830,6 +830,35 @@ def test_a_data_loader_gets_processes_and_keeps_its_order(fixed, before, after):
     assert found.edits[0].safe is ("shuffle" not in before)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("DataLoader(rows, 32, num_workers=args.workers)", "DataLoader(rows, 32, num_workers=0)"),
+        ("DataLoader(rows, 32, True, None, None, 4)", "DataLoader(rows, 32, True, None, None, 0)"),
+        (
+            "DataLoader(rows, 32, num_workers=4, prefetch_factor=4, pin_memory=False)",
+            "DataLoader(rows, 32, num_workers=0, pin_memory=False)",
+        ),
+    ],
+)
+def test_processes_that_cost_more_than_they_give_are_left_out(fixed, before, after):
+    text = f"{TORCH}loader = {before}\nfor x, y in loader:\n    train(x, y)\n"
+    finding = measured("counterproductive-workers", text, "for x, y")
+    changed, found = fixed(text, findings=finding)
+    assert changed == text.replace(before, after)
+    assert found.edits[0].safe
+    drawing = text.replace("return open(", "return torch.rand(2), open(")
+    assert not fixed(drawing, unsafe=True, findings=finding)[1].edits[0].safe
+    assert fixed(f"{text}other = {before}\n", unsafe=True, findings=finding)[0] is None  # which of them?
+
+
+def test_a_dataset_that_processes_load_is_loaded_by_one_thread(fixed):
+    text = ITEMS.replace("START", "") + "model.fit(Items(workers=4, use_multiprocessing=True))\n"
+    changed, found = fixed(text, findings=measured("counterproductive-workers", text, "def __getitem__"))
+    assert changed == text.replace("workers=4, use_multiprocessing=True", "workers=1")
+    assert found.edits[0].safe
+
+
 # --- settings ----------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from fitscope.fixes.draft import Draft, Unsure
-from fitscope.fixes.effects import state_of
+from fitscope.fixes.effects import RANDOM, state_of
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.fixes.pipelines import links_at
 from fitscope.fixes.text import Text
@@ -14,6 +14,8 @@ from fitscope.source import LOADER_BASES, Script
 from fitscope.syntax import FUNCTIONS, Function, listed
 
 FEW_WORKERS, MANY_WORKERS = 4, 8
+NUM_WORKERS_PLACE = 5
+"""Where `num_workers` stands among the arguments of a DataLoader."""
 WIDTH = 100
 """Characters of an expression that still fit on a line."""
 LONG_WAIT = 0.05
@@ -95,9 +97,50 @@ class OneWorker(Kind):
         if not given:
             raise Unsure("the number of workers is set out of sight")
         draft = place.draft(text)
+        processes = False
         for call in given:
             draft.set_keyword(call, "workers", "1")
+            if any(keyword.arg == "use_multiprocessing" for keyword in call.keywords):
+                draft.remove_keyword(call, "use_multiprocessing")
+                processes = True
+        if processes:
+            return place.edit(draft, "one thread of the training's own process loads the batches")
         return place.edit(draft, "one thread loads the batches, as Python code that computes cannot use more")
+
+
+class NoProcesses(Kind):
+    """A DataLoader loads in the training's own process."""
+
+    causes = ("counterproductive-workers",)
+
+    def edit(self, place: Place) -> Edit:
+        """num_workers=0."""
+        found = [
+            (text, call)
+            for text in place.project.texts()
+            for call in text.script.calls
+            if _is_data_loader(text.script, call)
+            and text.script.argument(call, "num_workers", NUM_WORKERS_PLACE) is not None
+        ]
+        text, call = only(found, "DataLoader with num_workers")
+        draft = place.draft(text)
+        if len(call.args) > NUM_WORKERS_PLACE:
+            draft.replace(call.args[NUM_WORKERS_PLACE], "0")
+        else:
+            draft.set_keyword(call, "num_workers", "0")
+        for name in ("persistent_workers", "prefetch_factor", "multiprocessing_context", "timeout"):
+            if any(keyword.arg == name for keyword in call.keywords):
+                draft.remove_keyword(call, name)
+        drawn = [
+            name
+            for other in place.project.texts()
+            for function in other.script.functions
+            if getattr(function, "name", "") in ("__getitem__", "__getitems__", "__iter__")
+            for name in map(other.script.called, other.script.calls_of(function))
+            if name.startswith(RANDOM)
+        ]
+        risk = f"loading draws random numbers ({drawn[0]}), which are others in each process" if drawn else ""
+        return place.edit(draft, "the batches are loaded in the training's own process; their order stays", risk)
 
 
 def _takes_workers(place: Place, owner: ast.ClassDef) -> tuple[Text, list[ast.Call]]:
@@ -128,16 +171,17 @@ def _takes_workers(place: Place, owner: ast.ClassDef) -> tuple[Text, list[ast.Ca
     return text, [call for _, call in made]
 
 
+def _is_data_loader(script: Script, call: ast.Call) -> bool:
+    return script.called(call) in ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+
+
 def _data_loaders(place: Place, owner: ast.ClassDef) -> list[tuple[Text, ast.Call]]:
     """The DataLoaders that load a Dataset of this class."""
     made = {call for _, call in place.made(owner)}
     found = []
     for text in place.project.texts():
         for call in text.script.calls:
-            if text.script.called(call) not in (
-                "torch.utils.data.DataLoader",
-                "torch.utils.data.dataloader.DataLoader",
-            ):
+            if not _is_data_loader(text.script, call):
                 continue
             data = text.script.argument(call, "dataset", 0)
             values = [data, *(text.script.values(data) if data is not None else [])]
@@ -298,4 +342,4 @@ def _is_elementwise(script: Script, node: ast.expr, names: set[str]) -> bool:
     return False
 
 
-KINDS = (MoreWorkers(), OneWorker(), BatchFirst(), Slices())
+KINDS = (MoreWorkers(), OneWorker(), NoProcesses(), BatchFirst(), Slices())

@@ -66,7 +66,8 @@ class Peek(Function):
         """It made a batch in that time, in this process."""
         root = training_root()
         if root is not None:
-            recorder.fact("peeked", root=root, nanoseconds=nanoseconds)
+            file, line = self.where or (None, None)
+            recorder.fact("peeked", root=root, nanoseconds=nanoseconds, file=file, line=line)
 
 
 def training_root() -> int | None:

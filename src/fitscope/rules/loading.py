@@ -392,9 +392,12 @@ class CounterproductiveWorkers(InputRule):
     def _sent(self, case: Case, data: Input) -> Cause | None:
         """Batches that take longer to come from worker processes than to make here."""
         region = data.region
-        alone = min((fact["nanoseconds"] / 1e9 for fact in case.facts("peeked", region)), default=None)
+        peeked = min(case.facts("peeked", region), key=lambda fact: fact["nanoseconds"], default=None)
+        if peeked is None:
+            return None
+        alone: float = peeked["nanoseconds"] / 1e9
         steps, wait = max(1, region.steps), data.usual_wait
-        if alone is None or wait < 2 * alone or wait < LEAST_SENDING or not case.matters(data.training_wait, 0.1):
+        if wait < 2 * alone or wait < LEAST_SENDING or not case.matters(data.training_wait, 0.1):
             return None
         step = seconds_of(region, "step")
         left = max(0.0, alone - step / steps) * steps
@@ -403,7 +406,7 @@ class CounterproductiveWorkers(InputRule):
         saved = data.training_wait - left + 0.5 * around + 0.25 * step
         return Cause(
             says=f"{words.count(data.workers, 'worker process')} take longer to send a batch than one takes to make.",
-            where=region.where,
+            where=peeked.get("where") or region.where,
             evidence=(
                 share("of the training waits for data", data.share),
                 took("waited for a batch", wait),
