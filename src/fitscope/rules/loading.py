@@ -209,7 +209,7 @@ class PerExampleWork(InputRule):
             line = data.hot_line
             if line is None or line.share < 0.3 or not case.in_loop(line.where):
                 return None
-            where, calls, name, rank = line.where, 0.0, line.function, PythonInPipeline.rank + 1
+            where, calls, name, rank = line.where, 0.0, line.function, PythonInPipeline.rank + 2
         elif function is None and slowest is not None and _cheap_per_element(data):
             where = line_of(data.written(slowest)) or slowest.where
             calls, name = _calls_per_batch(data, slowest), slowest.name
@@ -387,6 +387,7 @@ class CounterproductiveWorkers(InputRule):
             remedy="Take workers=1 and replace the loop by array operations.",
             claims=data.claims,
             shares=data.shares,
+            rank=PythonInPipeline.rank + 1,  # what the code computes costs more than that threads take turns at it
         )
 
     def _sent(self, case: Case, data: Input) -> Cause | None:

@@ -46,6 +46,7 @@ class Wrapped(Nothing):
 
     def finish(self) -> None:
         """What is still to be done in the background belongs to the stretch that left it."""
+        self.callbacks._flush_futures()
         for _, wrapper in self._pairs:
             if hasattr(wrapper, "close"):
                 wrapper.close()
