@@ -128,6 +128,11 @@ def save(report: Report, proof: Proof) -> None:
     )
 
 
+def _is_per_batch(removal: Removal) -> bool:
+    """Whether hooks of single batches are taken away; what an epoch's end leaves to a thread is done in the next."""
+    return removal.kind == "hooks" and all("_batch_" in hook for _, hook in removal.arguments["hooks"])
+
+
 def _reads_tfdata(region: Region) -> bool:
     return any(part.phase == "data" and part.name == "tf.data" for part in region.parts)
 
@@ -168,7 +173,7 @@ class Experiment:
             worth = removal.bound and edit is not None and self._affordable(budget)
             if not worth and self._tunable(removal, region, edit, budget):
                 return self._tuned(removal, region, budget)
-            if not worth and removal.kind == "hooks" and edit is not None and edit.around is not None:
+            if not worth and edit is not None and edit.around is not None and _is_per_batch(removal):
                 return self._off_and_around(removal, edit.around, region, budget)
             if not worth:
                 return self._by_turns(removal, region, budget)
@@ -213,7 +218,8 @@ class Experiment:
     def _off_and_around(self, removal: Removal, around: Around, region: Region, budget: float) -> Proof:
         """Without the hooks; if that gains anything and there is time, also with the remedy around the callback."""
         began = time.monotonic()
-        proof = self._by_turns(removal, region, budget / 2)
+        enough = budget / 2 >= self._before + LEAST_TURNS
+        proof = self._by_turns(removal, region, budget / 2 if enough else budget)
         left = budget - (time.monotonic() - began)
         if not proof.confirmed or left < self._before + LEAST_TURNS:
             return proof

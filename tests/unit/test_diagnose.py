@@ -356,6 +356,39 @@ def test_what_goes_through_its_data_again_and_again_beside_a_loop_that_trains_is
     assert beside("evaluate", steps=20) == []  # a row or two at a time
 
 
+def test_a_backward_pass_inside_the_loop_is_the_loops_own(tmp_path):
+    (tmp_path / "model.py").write_text(EXPERTS.format(line="loss = ops.sum(self.w[k] * x); loss.backward()"))
+    number = EXPERTS[: EXPERTS.index("{line}")].count("\n") + 1
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    step = tree.add(root, "step", "step", 8, count=400)
+    run = tree.run(
+        called={root: Called(1, 400, 2, (0.02,) * 400)},
+        sampled=(Sampled(step, Where("model.py", number), "call", 60),),
+        facts=({"fact": "settings", "root": root, "parameters": 10_000, "batch_size": 32},),
+        backend="torch",
+        cwd=str(tmp_path),
+        started=9e12,
+    )
+    (finding,) = diagnose(run, account(run)).findings
+    assert all(each.value <= 1 for each in finding.evidence if each.unit == "share")
+    assert finding.estimated.low < finding.estimated.high
+
+
+def test_a_fit_has_its_own_validation():
+    tree = Tree()
+    once, fit, scores = (
+        tree.region(call, Where("train.py", line))
+        for line, call in enumerate(("train_on_batch", "fit", "evaluate"), start=1)
+    )
+    tree.add(once, "step", "step", 0.1)
+    tree.add(fit, "step", "step", 7)
+    tree.add(scores, "step", "step", 3.2)
+    called = {once: Called(1, 1, 0), fit: Called(1, 4000, 4, (0.002,) * 4000), scores: Called(10, 400, 0)}
+    run = tree.run(called=called, backend="tensorflow")
+    assert names(diagnose(run, account(run))) == []
+
+
 def test_loops_are_no_validation_where_nobody_knows_which_of_them_trains():
     assert beside("loop", updates=()) == []
     assert beside("loop", updates=("train", "other")) == []
@@ -526,6 +559,13 @@ def test_windows_that_are_cut_out_of_whole_files_are_told_from_the_source(readin
     [
         ("np.load(path)", "study['ct'][k]", True),
         ("np.load(path)", "study['ct'][k, 1:]", True),
+        ("np.load(path)", "(study['ct'][k], study['seg'][k])", True),
+        ("np.load(path)", "(study['ct'], study['spacing'][0])", False),
+        ("np.load(path)", "study['ct'][..., None]", False),
+        ("np.load(path)", "study['ct'][None]", False),
+        ("np.load(path)", "(study['ct'][:-1], study['ct'][1:])", False),
+        ("np.load(path)", "study['ct'][order]", False),
+        ("np.load(path, mmap_mode='r')", "study['ct'][k]", False),
         ("np.load(path)", "study['ct'][:]", False),
         ("np.load(path)", "study['ct'][...]", False),
         ("np.load(path)", "study['ct']", False),
@@ -534,12 +574,11 @@ def test_windows_that_are_cut_out_of_whole_files_are_told_from_the_source(readin
     ],
 )
 def test_a_row_of_an_array_in_an_archive_costs_the_whole_array(reading, using, told):
-    text = (
-        f"import h5py\nimport numpy as np\ndef row(path, k):\n    with {reading} as study:\n        return {using}\n"
-    )
+    head = "import h5py\nimport numpy as np\ndef row(path, k):\n    order = np.argsort(x)\n"
+    text = f"{head}    with {reading} as study:\n        return {using}\n"
     run = Tree().run()
     case = Case(run, account(run), lambda file: Script.parse(file, text))
-    assert _cuts_out(case, Where("train.py", 5)) is told
+    assert _cuts_out(case, Where("train.py", 6)) is told
 
 
 @pytest.mark.parametrize(

@@ -850,6 +850,10 @@ def test_processes_that_cost_more_than_they_give_are_left_out(fixed, before, aft
     drawing = text.replace("return open(", "return torch.rand(2), open(")
     assert not fixed(drawing, unsafe=True, findings=finding)[1].edits[0].safe
     assert fixed(f"{text}other = {before}\n", unsafe=True, findings=finding)[0] is None  # which of them?
+    endless = text.replace("torch.utils.data.Dataset", "torch.utils.data.IterableDataset")
+    assert fixed(endless, unsafe=True, findings=finding)[0] is None
+    prepared = text.replace(before, before.replace(")", ", worker_init_fn=open_files)"))
+    assert "num_workers" not in before or fixed(prepared, unsafe=True, findings=finding)[0] is None
 
 
 def test_a_dataset_that_processes_load_is_loaded_by_one_thread(fixed):

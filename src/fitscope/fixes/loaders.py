@@ -123,6 +123,11 @@ class NoProcesses(Kind):
             and text.script.argument(call, "num_workers", NUM_WORKERS_PLACE) is not None
         ]
         text, call = only(found, "DataLoader with num_workers")
+        if any(keyword.arg == "worker_init_fn" for keyword in call.keywords):
+            raise Unsure("its worker_init_fn is called in worker processes only")
+        for other in place.project.texts():
+            if any(other.script.derives(each, "torch.utils.data.IterableDataset") for each in other.script.classes):
+                raise Unsure("an IterableDataset gives every process the same rows, or a part of them")
         draft = place.draft(text)
         if len(call.args) > NUM_WORKERS_PLACE:
             draft.replace(call.args[NUM_WORKERS_PLACE], "0")

@@ -28,8 +28,8 @@ _watching: list[Any] = []
 _training: set[int] = set()
 _device: Callable[[], str] = str
 """What the backend computes on."""
-_opened: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-"""Iterators that no loop has read yet, and the nanoseconds that it took to make them."""
+_opened: weakref.WeakKeyDictionary[Any, tuple[int, int]] = weakref.WeakKeyDictionary()
+"""Iterators that no loop has read yet, by whom they were made, and the nanoseconds that it took."""
 _updating: set[int] = set()
 """The loops in which weights were changed: those that only call a model may validate."""
 _evaluates: Callable[[], bool | None] = [].clear
@@ -140,7 +140,7 @@ def _fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
         loop.region.calls += 1
         loop.stations.source(source)
         _charge_opening(ledger, loop, iterator, source)
-        if not loop.trains:
+        if not loop.trains or (_evaluates() is not None and not loop.updates):
             _watch_models()
     stations = loop.host or loop.stations
     if loop.host is not None:
@@ -154,16 +154,17 @@ def _fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
     return ledger.outside if loop.host is not None else loop.stations.step, loop
 
 
-def opened(iterator: Any, nanoseconds: int) -> None:
+def opened(ledger: Ledger, iterator: Any, nanoseconds: int) -> None:
     """An iterator was made by the user's own code; if it turns out to feed a loop, that was its beginning."""
-    _opened[iterator] = nanoseconds
+    _opened[iterator] = ledger.ident, nanoseconds
 
 
 def _charge_opening(ledger: Ledger, loop: Loop, iterator: Any, source: str) -> None:
     if workers := getattr(iterator, "_num_workers", 0):
         recorder.fact("workers", root=loop.root, source=source, workers=workers, processes=True)
-    if iterator in _opened:
-        ledger.move(ledger.outside, loop.stations.open, _opened.pop(iterator))
+    ident, nanoseconds = _opened.pop(iterator, (None, 0))
+    if ident == ledger.ident:
+        ledger.move(ledger.outside, loop.stations.open, nanoseconds)
         ledger.counts[loop.stations.open] += 1
 
 
@@ -252,6 +253,8 @@ def contains(ledger: Ledger, kind: str) -> bool:
     if loop is None:
         return False
     if loop.trains:
+        if not loop.updates and kind in ("fit", "train_on_batch"):
+            updates(loop)
         return True
     if not kind.endswith("_on_batch"):
         _leave(ledger, count=False)
@@ -270,6 +273,9 @@ def charge_between(ledger: Ledger, stations: Stations) -> None:
         stations.source(source)
         if loop.host is None:
             ledger.move(loop.stations.data, stations.data, spent[loop.stations.data])
+            ledger.move(loop.stations.open, stations.open, spent[loop.stations.open])
+            if workers := getattr(loop.iterator(), "_num_workers", 0):
+                recorder.fact("workers", root=stations.root, source=source, workers=workers, processes=True)
             loop.region.steps = 0
         loop.host = stations
     if last is not None and last[0] == stations.root:
@@ -333,17 +339,26 @@ def _watch_models() -> None:
 
 
 def _mark(layer: Any, args: tuple[Any, ...]) -> None:
-    """A layer, first of all the model, is called: if that happens in an open loop, on real data, the loop trains."""
+    """A layer, first of all the model, is called: if that happens in an open loop, on real data, the loop trains.
+
+    Where a call that trains can be told from one that does not, one that does is looked out for beyond that.
+    """
     ledger = recorder.ledgers.get(get_ident())
     loop: Any = ledger.loop if ledger is not None else None
     if ledger is None or loop is None or ledger.call is not None:
         return
     if args and type(args[0]).__name__ == "KerasTensor":
         return
-    trains(loop, eager=not any(is_traced(arg) for arg in args))
-    if _evaluates() is False:
+    evaluating = _evaluates()
+    if evaluating and loop.trains:
+        return
+    if not loop.trains:
+        trains(loop, eager=not any(is_traced(arg) for arg in args))
+        settings.note(loop.root, layer, _device())
+    if evaluating is False:
         updates(loop)
-    settings.note(loop.root, layer, _device())
+    if not evaluating:
+        _stop_watching()
 
 
 def trains(loop: Loop, *, eager: bool) -> None:
@@ -351,7 +366,6 @@ def trains(loop: Loop, *, eager: bool) -> None:
     loop.trains = True
     _training.add(loop.root)
     recorder.fact("loop-trains", lasting=True, root=loop.root, eager=eager)
-    _stop_watching()
 
 
 def updates(loop: Loop) -> None:

@@ -47,10 +47,7 @@ def hold(seams: Seams) -> None:
     original, ledgers = BaseOptimizer.apply, recorder.ledgers
 
     def updating(ledger: Ledger, optimizer: Any, args: Any, kwargs: Any) -> Any:
-        gradients = args[0] if args else kwargs.get("grads")
-        if not isinstance(gradients, list | tuple):  # whatever can be gone through once only is the optimizer's
-            return None
-        given = [each for each in gradients if each is not None]
+        given = _gradients(args, kwargs)
         if given and is_traced(given[0]):
             ledger.traces_update = True
             ledger.updates_traced += 1
@@ -73,10 +70,19 @@ def hold(seams: Seams) -> None:
         if ledger is not None and (ledger.call is not None or ledger.loop is not None):
             if ledger.loop is not None and not ledger.loop.updates:
                 loops.updates(ledger.loop)
+            if ledger.call is None and any(is_traced(each) for each in _gradients(args, kwargs)[:1]):
+                ledger.updates_traced += 1
             return original(self, *args, **kwargs)  # a step of what is held anyway: in every step on PyTorch
         return outside(self, *args, **kwargs)
 
     seams.replace(BaseOptimizer, "apply", apply)
+
+
+def _gradients(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    gradients = args[0] if args else kwargs.get("grads")
+    if not isinstance(gradients, list | tuple):  # whatever can be gone through once only is the optimizer's
+        return []
+    return [each for each in gradients if each is not None]
 
 
 def loop_in(frame: FrameType) -> Place:

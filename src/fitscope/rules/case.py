@@ -416,5 +416,6 @@ class Input:
     @property
     def shares(self) -> dict[str, float]:
         """The wait inside the validation, which less validation would end, too."""
-        wait = self.wait if self.case.validates(self.region) else self.validation_wait
+        only = self.region.call == "evaluate" or self.case.validates(self.region)
+        wait = self.wait if only else self.validation_wait
         return {f"{id(self.region)}:validation:data": wait}

@@ -386,7 +386,7 @@ class EagerExecution(ExecutionRule):
             return
         for region in case.regions("fit", "train_on_batch", "loop"):
             step = seconds_of(region, "step")
-            if not case.matters(step, 0.2):
+            if not case.matters(step, 0.2) or case.validates(region):
                 continue
             settings = case.settings(region)
             loop = next(iter(case.facts("loop-trains", region)), {})
@@ -408,7 +408,9 @@ class EagerExecution(ExecutionRule):
                 ),
                 saves=self._saves(case, region),
                 remedy=remedy,
-                claims=frozenset({f"{id(region)}:step"}),
+                claims=frozenset(
+                    f"{id(region)}:{part}" for part in ("step", *(["compile"] * (case.run.backend == "jax")))
+                ),
                 removal=changed(region, run_eagerly=False) if settings.get("run_eagerly") else None,
             )
 

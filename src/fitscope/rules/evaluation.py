@@ -14,7 +14,9 @@ from fitscope.rules.rule import Cause, Hit, Rule, example
 from fitscope.source import Script
 
 LARGE, LARGE_FOR_MORE = 0.35, 0.25
-"""The share of a training from which on its validation is a large part; the same if it has more steps than that."""
+"""The share of a training from which on its validation is a large part; the same if it has far more steps."""
+MORE = 1.5
+"""Times as many steps as the training has: far more."""
 AGAIN = 2
 """Passes from which on data is gone through again and again."""
 MANY_STEPS = 10
@@ -32,8 +34,8 @@ class DominantValidation(Rule):
     Too often (after every short epoch), too much (`validation_steps` counted in samples instead of batches), or in
     tiny batches.
 
-    fitscope says so when everything inside the validation takes 35 % of the training or more, or 25 % with more steps
-    than the training has. Beside a training loop
+    fitscope says so when everything inside the validation takes 35 % of the training or more, or 25 % with half as
+    many steps more than the training has. Beside a training loop
     written by hand that is another loop that calls a model again and again and changes no weights, or a repeated
     `evaluate`; inside such a loop, on PyTorch, a pass over other data under `torch.no_grad()`.
 
@@ -60,6 +62,8 @@ class DominantValidation(Rule):
     def _beside(case: Case) -> Iterable[Cause]:
         """Loops and `evaluate` calls that go through their data again and again beside a training by hand."""
         trained = sum(region.steps for region in case.regions("loop", "train_on_batch") if not case.validates(region))
+        if sum(region.steps for region in case.regions("fit")) > trained:
+            return  # the training is no loop by hand
         for region in case.regions("loop", "evaluate"):
             if region.call == "evaluate" and region.steps < MANY_STEPS * region.calls:
                 continue  # single rows, or starting it: that is for another cause
@@ -68,7 +72,7 @@ class DominantValidation(Rule):
             if not validates or not trained or region.calls < AGAIN:
                 continue
             more = region.steps / trained
-            if not case.matters(spent, LARGE_FOR_MORE if more > 1 else LARGE):
+            if not case.matters(spent, LARGE_FOR_MORE if more > MORE else LARGE):
                 continue
             often = f", with {more:.1f} times as many steps as the training" if more > 1 else ""
             yield Cause(
@@ -96,7 +100,7 @@ class DominantValidation(Rule):
             spent = sum(part.seconds for part in parts)
             waited = sum(part.seconds for part in parts if part.name.startswith("data: "))
             more = steps / region.steps if region.steps else 0.0
-            large = LARGE_FOR_MORE if more > 1 else LARGE
+            large = LARGE_FOR_MORE if more > MORE else LARGE
             if not parts or not case.matters(spent, large) or spent < large * region.wall_seconds:
                 continue
             working = sum(part.seconds for part in parts if part.name.startswith(("step", "data")))

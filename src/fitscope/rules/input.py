@@ -60,7 +60,8 @@ class InputBound(InputRule):
     or no stage stands out.
 
     fitscope says so when at least 20 % of the training is spent waiting for data, not only for the first batch of an
-    epoch, and no other cause explains it.
+    epoch, and no other cause explains it. In a loop written by hand over a tf.data pipeline that is more than asking
+    for a batch takes by itself, 0.4 ms.
 
     Change: train on one batch again and again to see what a free input would give, and look at the
     stages in `fitscope show --json`.

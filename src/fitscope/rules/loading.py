@@ -348,8 +348,8 @@ class CounterproductiveWorkers(InputRule):
 
     fitscope says so when the training waits for data that several threads load, and together they used about as
     much of the processors as one thread could; when every epoch starts worker processes anew, and that with their
-    end takes longer than the wait for all other batches; or when batches of a PyDataset are waited for at least twice
-    as long as Keras took to make the first ones in its own process.
+    end takes longer than the wait for all other batches; or, on TensorFlow, when batches of a PyDataset are waited
+    for at least twice as long as Keras took to make the first ones in its own process.
 
     Change: `workers=1`, and array operations instead of loops; processes only where an experiment shows a gain, and
     then with `persistent_workers=True`.
@@ -422,7 +422,10 @@ class CounterproductiveWorkers(InputRule):
     def _started_anew(self, case: Case, data: Input) -> Cause | None:
         """Worker processes that every epoch starts, and waits for longer than for all its other batches."""
         firsts, region = data.region.first_waits, data.region
-        opening = sum(part.seconds for part in parts_of(region, "epoch") if part.name == OPENING)
+        opened = [
+            part for part in parts_of(region, "epoch") if part.name == OPENING and part.count > firsts.count / 2
+        ]
+        opening = sum(part.seconds for part in opened)
         starting = data.beginning + opening
         ending = sum(part.seconds for part in parts_of(region, "epoch") if part.name in ENDS)
         most = starting + ending >= 0.5 * (data.training_wait + opening + ending)

@@ -39,7 +39,7 @@ class ModelRule(Rule):
     def diagnose(self, case: Case) -> Iterable[Cause]:
         """Looks at every training whose step matters."""
         for region in case.regions("fit", "train_on_batch", "loop"):
-            if case.matters(seconds_of(region, "step"), 0.1):
+            if case.matters(seconds_of(region, "step"), 0.1) and not case.validates(region):
                 yield from self.of_region(case, region)
 
     def of_region(self, case: Case, region: Region) -> Iterable[Cause]:
@@ -189,11 +189,11 @@ class LoopInModel(ModelRule):
             evidence: tuple[Evidence, ...] = ()
         elif taken >= 0.4 and case.matters(step, 0.3):
             where, how = lines[0].where, "the step was found there"
-            evidence = (share("of the looks at the step", taken),)
+            evidence = (share("of the looks at the forward pass", taken),)
         elif counting := self._counting(case, region, step):
             where, how, what = counting[0].where, "the step was found there", "weights or tensors"
             taken = _of_forward(case, region, counting)
-            evidence = (share("of the looks at the step", taken),)
+            evidence = (share("of the looks at the forward pass", taken),)
             saves = (0.5 * taken * step, min(0.92, 1.5 * taken) * step)
         else:
             return
@@ -243,8 +243,9 @@ class LoopInModel(ModelRule):
 
 def _of_forward(case: Case, region: Region, lines: list[Line]) -> float:
     """The part of the looks at the forward pass that found these lines; a backward pass goes as the forward went."""
-    backward = sum(line.share for line in step_lines(region) if BACKWARD.search(case.line(line.where)))
-    return sum(line.share for line in lines) / max(0.1, 1.0 - backward)
+    others = [line for line in step_lines(region) if line not in lines]
+    backward = sum(line.share for line in others if BACKWARD.search(case.line(line.where)))
+    return min(1.0, sum(line.share for line in lines) / max(0.25, 1.0 - backward))
 
 
 def _goes_over_tensor(script: Script, loop: ast.For, inner: Inner, tensors: frozenset[str]) -> bool:

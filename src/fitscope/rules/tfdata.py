@@ -533,28 +533,40 @@ def _is_at(node: ast.AST, line: int) -> bool:
 def _takes_part(script: Script, node: ast.AST, function: ast.AST) -> bool:
     """`archive["scans"][k]` of an `np.load`: the array is read and decompressed as a whole, for one row of it."""
     inner = node.value if isinstance(node, ast.Subscript) else None
-    if not isinstance(inner, ast.Subscript) or not isinstance(inner.value, ast.Name):
+    if not isinstance(node, ast.Subscript) or not isinstance(inner, ast.Subscript):
         return False
-    if not isinstance(script.literal(inner.slice), str) or _takes_all(node.slice):  # type: ignore[attr-defined]
+    archive = inner.value.id if isinstance(inner.value, ast.Name) else None
+    if archive is None or not _is_archive(script, archive, function):
         return False
-    archive = inner.value.id
+    line = [each for each in ast.walk(function) if isinstance(each, ast.Subscript) and each.lineno == node.lineno]
+    read = [each for each in line if isinstance(each.value, ast.Name) and each.value.id == archive]
+    outer = [script.parents.get(each) for each in read]
+    named = all(isinstance(script.literal(each.slice), str) for each in read)
+    return named and all(isinstance(each, ast.Subscript) and _is_part(script, each.slice) for each in outer)
+
+
+def _is_archive(script: Script, name: str, function: ast.AST) -> bool:
+    """Whether a name stands for the file that an `np.load` opens, not mapped into memory."""
     for each in ast.walk(function):
         made: ast.expr | None = None
         if isinstance(each, ast.withitem) and isinstance(each.optional_vars, ast.Name):
-            made = each.context_expr if each.optional_vars.id == archive else None
+            made = each.context_expr if each.optional_vars.id == name else None
         elif isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
-            made = each.value if each.targets[0].id == archive else None
+            made = each.value if each.targets[0].id == name else None
         if isinstance(made, ast.Call) and script.called(made) == "numpy.load":
-            return True
+            return script.argument(made, "mmap_mode", 1) is None
     return False
 
 
-def _takes_all(index: ast.expr) -> bool:
-    """`[:]`, `[...]`, `[()]`: the array itself."""
-    parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    whole = [isinstance(part, ast.Slice) and part.lower is None and part.upper is None for part in parts]
-    rest = [isinstance(part, ast.Constant) and part.value is Ellipsis for part in parts]
-    return all(one or other for one, other in zip(whole, rest, strict=True))
+def _is_part(script: Script, index: ast.expr) -> bool:
+    """`[3]`, `[k]` of a parameter or a loop, `[a:b]`; not `[None]`, `[:-1]`, `[order]`, which take all or most."""
+    for part in index.elts if isinstance(index, ast.Tuple) else [index]:
+        number = type(script.literal(part)) is int
+        counts = isinstance(part, ast.Name) and not script.values(part)
+        window = isinstance(part, ast.Slice) and part.lower is not None and part.upper is not None
+        if number or counts or window:
+            return True
+    return False
 
 
 def _is_window(index: ast.expr) -> bool:

@@ -85,7 +85,7 @@ def _going_through(ledger: Ledger, dataset: Any, args: Any, kwargs: Any) -> None
 
 
 def _gone_through(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
-    if ledger.traces_update and not sys.modules["tensorflow"].executing_eagerly():
+    if ledger.traces and ledger.traces_update and not sys.modules["tensorflow"].executing_eagerly():
         says = "A training loop over a dataset is compiled as a whole: its waits for data are part of its step."
         recorder.fact("problem", says=says)
 
@@ -440,7 +440,9 @@ def _tracing(ledger: Ledger, function_type: Any, args: Any, kwargs: Any) -> Any:
     outermost = ledger.tree.nodes[node].phase != "compile"
     ledger.enter(owner.stations.trace) if outermost else None
     options = args[2] if len(args) > 2 else kwargs.get("tracing_options")
-    return owner, node, outermost, ledger.since, options, function_type, user_place(sys._getframe(1))
+    called = _called(sys._getframe(1)) if outermost and ledger.call is None else None
+    place = user_place(sys._getframe(1))
+    return owner, node, outermost, ledger.since, options, function_type, place, called, ledger.updates_traced
 
 
 def _traced(ledger: Ledger, token: Any, result: Any, error: BaseException | None) -> None:
@@ -449,10 +451,12 @@ def _traced(ledger: Ledger, token: Any, result: Any, error: BaseException | None
     if isinstance(token, _Outside):
         _traced_outside(ledger, token)
         return
-    owner, node, outermost, began, options, function_type, where = token
+    owner, node, outermost, began, options, function_type, where, called, updates_before = token
     if not outermost:
         return
     now = ledger.back(node)
+    if ledger.updates_traced > updates_before:  # another loop may call it, too, where nothing is traced any more
+        compiled_steps.watch(called, dispatched=reading_waits())
     function = getattr(options, "python_function", None)
     name = str(getattr(options, "name", "a function"))
     cause, detail = _cause((owner.root, name), function, function_type)

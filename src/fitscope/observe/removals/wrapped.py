@@ -9,6 +9,9 @@ from typing import Any
 from fitscope.observe.callbacks import name_of
 from fitscope.observe.removals.hooks import Nothing
 
+FLAGS = ("_async_train", "_async_test", "_async_predict")
+"""Whether Keras goes on without waiting for callbacks, in its list of them."""
+
 
 class Wrapped(Nothing):
     """The callbacks of some classes; each has one wrapper, which takes its place in the list of callbacks."""
@@ -16,6 +19,8 @@ class Wrapped(Nothing):
     def begin(self, model: Any, callbacks: Any) -> None:
         """Finds the callbacks, and sees whether the remedy takes them."""
         self.callbacks, self._model = callbacks, model
+        self._pairs: list[tuple[Any, Any]] = []
+        self._flags = {name: getattr(callbacks, name) for name in FLAGS}
         name: str = self.arguments["remedy"]
         # By name: remedies need more than the standard library, and are loaded only beside Keras.
         remedy: Any = getattr(importlib.import_module(f"fitscope.remedy.callbacks.{name.lower()}"), name)
@@ -23,10 +28,12 @@ class Wrapped(Nothing):
         if not own:
             raise RuntimeError(f"the training has no callback {self.arguments['callback']}")
         self._pairs = [(callback, remedy(callback, **self.arguments["options"])) for callback in own]
-        for _, wrapper in self._pairs:
-            wrapper.set_params(callbacks.params)
-            wrapper.set_model(model)
-        self._give_model()
+        try:
+            for _, wrapper in self._pairs:
+                wrapper.set_params(callbacks.params)
+                wrapper.set_model(model)
+        finally:
+            self._give_model()
 
     def flip(self, removed: bool) -> None:
         """Puts the wrappers into the list, or the callbacks; Keras then waits for steps or does not."""
@@ -37,11 +44,14 @@ class Wrapped(Nothing):
             callbacks.callbacks[:] = [new if each is old else each for each in callbacks.callbacks]
             if removed:
                 wrapper.set_model(self._model)
+                wrapper._depth = 1  # the training goes on behind a validation
         if not removed:
             self._give_model()
+            vars(callbacks).update(self._flags)
+            return
         default = callbacks._history, callbacks._progbar
         callbacks._configure_async_dispatch([each for each in callbacks.callbacks if each not in default])
-        if callbacks._async_train and callbacks._executor is None:
+        if callbacks._executor is None and any(getattr(callbacks, name) for name in FLAGS):
             callbacks._executor = concurrent.futures.ThreadPoolExecutor()
 
     def finish(self) -> None:
