@@ -105,6 +105,22 @@ def test_an_exit_code_is_passed_on(tmp_path):
     assert report(tmp_path)["exit_code"] == 3
 
 
+def ended_by(process, pid, number):
+    """What a process printed until a signal ended it.
+
+    Keras reads the logs of a step in a `try` whose bare `except` drops a Ctrl-C, with fitscope and without: on JAX, where
+    that is a wait for the step, some are lost. As a person would, the test presses again.
+    """
+    for _ in range(4):
+        if process.poll() is None:
+            os.kill(pid, number)
+        try:
+            return process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            continue
+    return process.communicate(timeout=1)
+
+
 @pytest.mark.parametrize(
     ("number", "ended"),
     [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated"), (signal.SIGKILL, "killed")],
@@ -115,8 +131,7 @@ def test_a_signal_to_the_script_leaves_a_readable_run(tmp_path, number, ended):
     assert process.stdout.readline() == "ready\n"
     time.sleep(4)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    os.kill(int(children[0]), number)
-    _, err = process.communicate(timeout=60)
+    _, err = ended_by(process, int(children[0]), number)
     assert process.returncode == -number
     found = report(tmp_path)
     assert found["ended"] == ended
@@ -130,8 +145,7 @@ def test_a_signal_to_fitscope_alone_reaches_the_script(tmp_path):
     process = start(tmp_path, [FITSCOPE, "run", "-o", "it.run", "train.py"])
     assert process.stdout.readline() == "ready\n"
     time.sleep(2)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = ended_by(process, process.pid, signal.SIGINT)
     assert process.returncode == -signal.SIGINT
     assert "KeyboardInterrupt" in err
     assert report(tmp_path)["ended"] == "interrupted"
