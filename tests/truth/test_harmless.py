@@ -108,8 +108,8 @@ def test_an_exit_code_is_passed_on(tmp_path):
 def ended_by(process, pid, number):
     """What a process printed until a signal ended it.
 
-    Keras reads the logs of a step in a `try` whose bare `except` drops a Ctrl-C, with fitscope and without: on JAX, where
-    that is a wait for the step, some are lost. As a person would, the test presses again.
+    Keras reads the logs of a step in a `try` whose bare `except` drops a Ctrl-C, with fitscope and without: on JAX,
+    where that is a wait for the step, some are lost. As a person would, the test presses again.
     """
     for _ in range(4):
         if process.poll() is None:
