@@ -60,6 +60,7 @@ class Wrapped(Nothing):
         for _, wrapper in self._pairs:
             if hasattr(wrapper, "close"):
                 wrapper.close()
+                wrapper._depth = 1  # two stretches with the remedy may follow each other
 
     def _give_model(self) -> None:
         """A callback in the background must not have the model; outside it has."""
