@@ -164,19 +164,24 @@ class Window:
 
 
 class _Marking(Ledger):
-    """A ledger that also moves the marker on the profiler's timeline: only while the window is open."""
+    """A ledger that also moves the marker on the profiler's timeline: only while the window is open.
+
+    The cursor itself is watched, since what runs in every step moves it without a call.
+    """
 
     __slots__ = ()
 
-    def enter(self, node: int) -> int:
-        now = super().enter(node)
-        _mark(node)
-        return now
+    @property
+    def node(self) -> int:
+        return int(_cursor.__get__(self))
 
-    def back(self, node: int) -> int:
-        now = super().back(node)
+    @node.setter
+    def node(self, node: int) -> None:
+        _cursor.__set__(self, node)
         _mark(node)
-        return now
+
+
+_cursor: Any = vars(Ledger)["node"]
 
 
 def _mark(node: int) -> None:

@@ -34,10 +34,10 @@ class DominantValidation(Rule):
     Too often (after every short epoch), too much (`validation_steps` counted in samples instead of batches), or in
     tiny batches.
 
-    fitscope says so when everything inside the validation takes 35 % of the training or more, or 25 % with half as
-    many steps more than the training has. Beside a training loop
-    written by hand that is another loop that calls a model again and again and changes no weights, or a repeated
-    `evaluate`; inside such a loop, on PyTorch, a pass over other data under `torch.no_grad()`.
+    fitscope says so when everything inside the validation takes 35 % of the training or more, or 25 % with more than
+    half as many steps again as the training has. Beside a training loop written by hand that is another loop that
+    calls a model again and again and changes no weights, or a repeated `evaluate`; inside such a loop, on PyTorch, a
+    pass over other data under `torch.no_grad()`.
 
     Change: `validation_steps` = samples divided by the batch size, `validation_freq=5`, a larger
     `validation_batch_size`, or a smaller sample of the validation data.
