@@ -469,6 +469,9 @@ class Syntax:
         """The calls of a function or method in this script, as far as its name tells them."""
         if isinstance(function, ast.Lambda):
             return []
+        if function.name == "__init__":
+            owner = self.class_of(function)
+            return [call for call in self.calls if self.local_class(call.func) is owner]
         found = []
         for node in self.references(function.name):
             call = self.parents.get(node)

@@ -82,7 +82,6 @@ def test_the_edit_of_a_slow_example_is_python_and_removes_what_the_linter_found(
     "name",
     [
         "eager-execution",
-        "predict-in-loop",
         "fit-in-loop",
         "repeated-preprocessing",
         "misplaced-cache",
@@ -372,6 +371,70 @@ def test_a_prediction_of_one_row_is_one_of_a_batch(fixed, before, after):
     assert fixed(text)[0] == text.replace(before, after)
 
 
+PREDICTED = f"{HEAD}rows = np.random.rand(100, 8)\nlabels, answers = rows[:, 0], []\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "answers = [model.predict(row[None], verbose=0)[0, 1] for row in rows]",
+            "answers = [prediction[1] for prediction in model.predict(rows, verbose=0)]",
+        ),
+        (
+            "answers = np.array([model.predict(np.array([row]))[0] for row in rows]) > 0.5",
+            "answers = np.array([prediction for prediction in model.predict(rows)]) > 0.5",
+        ),
+        (
+            "for i in range(len(rows)):\n    answers.append(model.predict(rows[i:i + 1], batch_size=1)[0].argmax())",
+            "for i, prediction in enumerate(model.predict(rows)):\n    answers.append(prediction.argmax())",
+        ),
+        (
+            "for row, label in zip(rows, labels):\n    p = model.predict(np.expand_dims(row, axis=0), verbose=0)\n"
+            "    answers.append((p[0, 0], label))",
+            "for row, label, prediction in zip(rows, labels, model.predict(rows, verbose=0)):\n"
+            "    p = prediction[None]\n    answers.append((p[0, 0], label))",
+        ),
+        (
+            "for i, row in enumerate(rows):\n"
+            "    answers.append((i, row.sum(), model.predict(row.reshape(1, 4, 2))[0][0]))",
+            "for i, (row, prediction) in enumerate(zip(rows, model.predict(rows.reshape(len(rows), 4, 2)))):\n"
+            "    answers.append((i, row.sum(), prediction[0]))",
+        ),
+    ],
+)
+def test_rows_that_a_loop_predicts_one_by_one_are_predicted_in_one_call(fixed, before, after):
+    assert fixed(f"{PREDICTED}{before}\n")[0] == f"{PREDICTED}{after}\n"
+
+
+def test_the_rows_of_a_callback_are_those_that_it_was_made_with(fixed):
+    text = (
+        f"{PREDICTED}class Scores(keras.callbacks.Callback):\n    def __init__(self, held_out):\n"
+        "        self.held_out = held_out\n\n    def on_epoch_end(self, epoch, logs=None):\n"
+        "        print(sum([self.model.predict(row[None])[0, 0] for row in self.held_out]))\n\n"
+        "model.fit(rows, labels, callbacks=[Scores(rows[:20])])\n"
+    )
+    assert "[prediction[0] for prediction in self.model.predict(self.held_out)]" in fixed(text)[0]
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for row in rows:\n    model.train_on_batch(row[None], model.predict(row[None])[0])",
+        "for row in rows:\n    if row[0]:\n        answers.append(model.predict(row[None]))",
+        "for row in rows:\n    rows[1:] = model.predict(row[None])[0]",
+        "for row in rows:\n    answers.append(model.predict(row[None]))\n    if answers[-1] > 1:\n        break",
+        "for row in rows:\n    answers.append(changed(model.predict(row[None])))",
+        "answers = [model.predict(row[None, :4])[0] for row in rows]",
+        "answers = [model.predict(row[None])[0] for row in reader if row is not None]",
+        "answers = [model.predict(row[None])[0] for row in reader]",
+    ],
+)
+def test_rows_whose_predictions_may_depend_on_the_ones_before_are_not_predicted_in_one_call(fixed, loop):
+    after, _ = fixed(f"{PREDICTED}{loop}\n")
+    assert after is None or "predict_on_batch(row[None" in after
+
+
 @pytest.mark.parametrize(
     "call", ["model.predict(rows)", "model.predict(rows[:5000])", "model.predict(row[None], callbacks=[])"]
 )
@@ -476,6 +539,28 @@ def test_a_step_that_does_more_than_compute_is_not_compiled(fixed, line):
     after, found = fixed(STEP.replace("BODY", line))
     assert after is None
     assert "cannot become a graph" in found.advice[0].why
+
+
+def test_a_step_that_draws_is_compiled_only_if_other_numbers_will_do(fixed):
+    text = STEP.replace("BODY", "loss += tf.random.normal(())")
+    after, found = fixed(text)
+    assert after is None
+    assert "draws other numbers" in found.edits[0].unsafe
+    assert "    @tf.function\n    def train_step" in fixed(text, unsafe=True)[0]
+
+
+def test_both_steps_of_a_pair_are_compiled(fixed):
+    step = STEP.replace("        BODY\n", "")
+    start, stop = step.index("    def train_step"), step.index("    def run")
+    both = step[:stop] + step[start:stop].replace("train_step", "other_step") + step[stop:]
+    text = both + "            self.other_step(rows)\n"
+    after, _ = fixed(text, findings=measured("eager-execution", text, "for rows in data"))
+    assert after.count("@tf.function") == 2
+
+
+def test_a_step_that_uses_what_others_set_is_not_compiled(fixed):
+    text = STEP.replace("BODY", "loss *= self.weight").replace("data:\n", "data:\n            self.weight = 1.0\n")
+    assert "changes outside" in fixed(text)[1].advice[0].why
 
 
 def test_several_steps_at_once_are_unsafe_with_a_callback_that_counts_batches(fixed):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from fitscope.fixes import callbacks, execution, loaders, pipelines, settings
+from fitscope.fixes import callbacks, execution, loaders, pipelines, predictions, settings
 from fitscope.fixes.kind import Kind
 
 KINDS: tuple[Kind, ...] = (
     *pipelines.KINDS,
     *loaders.KINDS,
+    *predictions.KINDS,
     *callbacks.KINDS,
     *execution.KINDS,
     *settings.KINDS,

@@ -1,4 +1,4 @@
-"""Edits of callbacks: beside the training, less often, or with the cheaper call."""
+"""Edits of callbacks: beside the training, or less often."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 import re
 from dataclasses import replace
 
-from fitscope.fixes.draft import Draft, Unsure
+from fitscope.fixes.draft import Unsure
 from fitscope.fixes.effects import RANDOM
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.fixes.text import Text
@@ -17,7 +17,6 @@ from fitscope.syntax import listed
 HELPLESS = 0.75
 """A hook that takes this share of the training keeps a thread beside it busy for about as long."""
 EVERY = 10
-MANY_ROWS = 1024
 FILES = (".keras", ".weights.h5")
 CHECKPOINT_ARGUMENTS = listed(
     "filepath monitor verbose save_best_only save_weights_only mode save_freq initial_value_threshold"
@@ -178,78 +177,6 @@ class LessTensorBoard(Kind):
         return place.edit(draft, "TensorBoard writes its numbers once per epoch", f"fewer records: {said}")
 
 
-class OnBatch(Kind):
-    """A prediction for a few rows without setting up a pipeline and a loop."""
-
-    causes = ("predict-in-callback", "predict-in-loop")
-
-    def edit(self, place: Place) -> Edit:
-        """predict_on_batch."""
-        script = place.script
-        predictions = set(script.model_calls("predict"))
-        calls = [call for call in place.calls() if call in predictions]
-        if not calls:
-            if set(place.calls()) & set(script.model_calls("evaluate")):
-                raise Unsure("test_on_batch adds to the metrics of the training instead of starting anew")
-            raise Unsure("the source shows no predict at this place")
-        draft = place.draft()
-        for call in calls:
-            self._change(place, draft, call)
-        risk = ""
-        if place.project.backend == "torch" and place.others_draw():
-            risk = "on PyTorch predict draws a random number, and predict_on_batch does not: later orders differ"
-        return place.edit(draft, "predicts the rows as one batch, without a pipeline and a loop of its own", risk)
-
-    @staticmethod
-    def _change(place: Place, draft: Draft, call: ast.Call) -> None:
-        script = place.script
-        rows = script.argument(call, "x", 0)
-        dropped = [keyword.arg for keyword in call.keywords if keyword.arg != "x"]
-        if rows is None or len(call.args) > 1 or not set(dropped) <= {"verbose", "batch_size"}:
-            raise Unsure("this predict has arguments that predict_on_batch does not take")
-        if not _few_rows(script, rows) and not place.project.one_batch_each("predict", place.finding.where):
-            raise Unsure("how many rows it predicts cannot be told from the source, and one batch may be too large")
-        if place.project.backend == "jax" and _written_into(script, call):
-            raise Unsure("on JAX the result of predict_on_batch cannot be written into")
-        draft.rename_method(call, "predict_on_batch")
-        for name in dropped:
-            assert name is not None
-            draft.remove_keyword(call, name)
-
-
-def _written_into(script: Script, call: ast.Call) -> bool:
-    """Whether the array that a call gives, or a part of it, is changed in place."""
-    node: ast.AST = call
-    while isinstance(parent := script.parents.get(node), ast.Subscript):
-        node = parent
-    if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
-        return False
-    name, function = parent.targets[0].id, script.function_of(call)
-    return any(
-        isinstance(each, ast.Subscript)
-        and isinstance(each.ctx, ast.Store)
-        and isinstance(each.value, ast.Name)
-        and each.value.id == name
-        for each in script.own(function if function is not None else script.tree)
-    )
-
-
-def _few_rows(script: Script, rows: ast.expr) -> bool:
-    """Whether an expression has so few rows that they make one batch."""
-    if script.one_row(rows):
-        return True
-    if isinstance(rows, ast.Name):
-        values = script.values(rows)
-        return len(values) == 1 and _few_rows(script, values[0])
-    if isinstance(rows, ast.Subscript):
-        index = rows.slice.elts[0] if isinstance(rows.slice, ast.Tuple) and rows.slice.elts else rows.slice
-        if isinstance(index, ast.Slice) and index.step is None:
-            low = script.literal(index.lower) if index.lower is not None else 0
-            high = script.literal(index.upper)
-            return isinstance(low, int) and isinstance(high, int) and 0 <= low < high and high - low <= MANY_ROWS
-    return False
-
-
 class CheckpointBeside(Kind):
     """Checkpoints are written beside the training."""
 
@@ -321,7 +248,6 @@ class QuietBar(Kind):
 KINDS = (
     LessTensorBoard(),
     InBackground(),
-    OnBatch(),
     Sometimes(),
     CheckpointBeside(),
     CheckpointPerEpoch(),

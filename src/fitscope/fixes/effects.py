@@ -113,11 +113,24 @@ def graph_obstacle(script: Script, function: Function, depth: int = 2) -> str | 
             last = name.rpartition(".")[2]
             if name in PYTHON_VALUES or last in ("numpy", "item", "append", "write", "info", "debug"):
                 return f"it calls {name.removeprefix('.')}, which in a graph happens once or fails"
-            if name.startswith(("numpy.", "random.", "time.", "matplotlib.", "tensorflow.random.")):
+            if name.startswith(("numpy.", "random.", "time.", "matplotlib.")):
                 return f"it calls {name}, which in a graph happens once"
             inner = script.function(node.func)
             if inner is not None and inner is not function and depth:
                 found = graph_obstacle(script, inner, depth - 1)
                 if found is not None:
                     return found
+    return None
+
+
+def drawn(script: Script, function: Function, depth: int = 2) -> str | None:
+    """What a function draws random numbers with of which a graph draws others, itself or through functions."""
+    for call in script.own_calls(function):
+        name, inner = script.called(call), script.function(call.func)
+        if name.startswith("tensorflow.random."):
+            return name
+        if inner is not None and inner is not function and depth:
+            found = drawn(script, inner, depth - 1)
+            if found is not None:
+                return found
     return None

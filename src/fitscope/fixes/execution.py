@@ -6,7 +6,7 @@ import ast
 
 from fitscope.fixes.callbacks import listed_callbacks
 from fitscope.fixes.draft import Unsure
-from fitscope.fixes.effects import graph_obstacle
+from fitscope.fixes.effects import drawn, graph_obstacle
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.model import Edit
 from fitscope.rules.compiling import changes, is_number
@@ -86,8 +86,8 @@ class DropEager(Kind):
         risk = ""
         for other in place.project.texts():
             for inner in other.script.inner():
-                reason = graph_obstacle(other.script, inner.function)
-                if reason is not None:
+                reason = graph_obstacle(other.script, inner.function) or _other_numbers(other.script, inner.function)
+                if reason:
                     name = getattr(inner.function, "name", "a lambda")
                     risk = f"{name} (line {inner.function.lineno}) becomes part of a graph, and {reason}"
         return place.edit(draft, "the step is compiled; the losses may differ in the last digits", risk)
@@ -122,19 +122,30 @@ class CompileStep(Kind):
             if isinstance(function, ast.FunctionDef) and _is_step(text.script, function)
         ]
         here = [(text, each) for text, each in found if text.path == place.text.path and each is place.function()]
-        text, function = only(here or found, "function of its own that is the training step")
-        script = text.script
-        reason = graph_obstacle(script, function) or _closes_over(script, function)
-        if reason is not None:
-            raise Unsure(f"{function.name} cannot become a graph as it is: {reason}")
-        for call in script.callers(function):
-            if any(is_number(script, item) for item in (*call.args, *(word.value for word in call.keywords))):
-                raise Unsure(f"{function.name} is given Python numbers, and would be traced again for each")
-        draft = place.draft(text)
-        draft.decorate(function, draft.name("tensorflow.function", function))
-        return place.edit(
-            draft, f"{function.name} is compiled into a graph; the losses may differ in the last digits"
-        )
+        chosen = here or found
+        if not chosen or len({text.path for text, _ in chosen}) > 1:
+            only(chosen, "function of its own that is the training step")
+        text, script = chosen[0][0], chosen[0][0].script
+        draft, risks = place.draft(text), []
+        for _, function in chosen:
+            reason = graph_obstacle(script, function) or _closes_over(script, function)
+            if reason is not None:
+                raise Unsure(f"{function.name} cannot become a graph as it is: {reason}")
+            for call in script.callers(function):
+                if any(is_number(script, item) for item in (*call.args, *(word.value for word in call.keywords))):
+                    raise Unsure(f"{function.name} is given Python numbers, and would be traced again for each")
+            risks.append(_other_numbers(script, function))
+            draft.decorate(function, draft.name("tensorflow.function", function))
+        names = " and ".join(function.name for _, function in chosen)
+        graphs = "are compiled into graphs" if len(chosen) > 1 else "is compiled into a graph"
+        risk = next(filter(None, risks), "")
+        return place.edit(draft, f"{names} {graphs}; the losses may differ in the last digits", risk)
+
+
+def _other_numbers(script: Script, function: Function) -> str:
+    """The risk of a function that draws: a graph has a sequence of its own."""
+    name = drawn(script, function)
+    return f"{name} draws other numbers in a graph" if name is not None else ""
 
 
 def _is_step(script: Script, function: ast.FunctionDef) -> bool:
@@ -150,7 +161,10 @@ def _is_step(script: Script, function: ast.FunctionDef) -> bool:
 
 def _closes_over(script: Script, function: ast.FunctionDef) -> str | None:
     """Why a graph would keep an old value of a name from outside."""
+    owner = script.class_of(function)
     for node in script.own(function):
+        if owner is not None and isinstance(node, ast.Attribute) and _set_later(script, owner, node):
+            return f"it uses {ast.unparse(node)}, which changes outside of it"
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
             continue
         bindings = script.bindings(node)
@@ -162,6 +176,18 @@ def _closes_over(script: Script, function: ast.FunctionDef) -> str | None:
         if len(outside) > 1 or outside[0].how in ("augment", "loop"):
             return f"it uses {node.id}, which changes outside of it"
     return None
+
+
+def _set_later(script: Script, owner: ast.ClassDef, used: ast.Attribute) -> bool:
+    """Whether an attribute of `self` is set anywhere but where the object is made."""
+    if not isinstance(used.value, ast.Name) or used.value.id != "self":
+        return False
+    for each in ast.walk(script.tree):
+        if isinstance(each, ast.Attribute) and each.attr == used.attr and isinstance(each.ctx, ast.Store):
+            function = script.function_of(each)
+            if script.class_of(each) is not owner or getattr(function, "name", "") != "__init__":
+                return True
+    return False
 
 
 class TensorArgument(Kind):
