@@ -563,6 +563,47 @@ def test_a_step_that_uses_what_others_set_is_not_compiled(fixed):
     assert "changes outside" in fixed(text)[1].advice[0].why
 
 
+def test_a_model_that_was_seen_to_run_eagerly_is_compiled_whatever_variable_says_so(fixed):
+    text = f'{HEAD}model.compile("sgd", "mse", run_eagerly=args.debug)\nmodel.fit(x, y)\n'
+    finding = measured("eager-execution", text, "model.fit", share=0.5)
+    assert fixed(text, findings=finding)[0] == text.replace(", run_eagerly=args.debug", "")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("@tf.function", "@tf.function(reduce_retracing=True)"),
+        ("@tf.function()", "@tf.function(reduce_retracing=True)"),
+        ("@tf.function(autograph=False)", "@tf.function(autograph=False, reduce_retracing=True)"),
+        ("@tf.function(jit_compile=True)", None),
+        ("@compiled", None),
+    ],
+)
+def test_one_graph_serves_all_shapes(fixed, before, after):
+    text = f"{HEAD}{before}\ndef step(batch):\n    return model(batch)\n\nfor batch in data:\n    step(batch)\n"
+    says = "step was traced 8 times more: changed shape (batch: (21, 4) -> (20, 4))."
+    changed, found = fixed(text, findings=measured("retracing", text, "    step(batch)", says, share=0.3))
+    assert changed == (text.replace(before, after) if after else None)
+    assert found.edits or found.advice[0].why
+
+
+WINDOWS = """import numpy as np
+
+
+def part(path, start):
+    whole = np.load(path)
+    USE
+"""
+
+
+def test_of_a_file_only_the_part_that_is_used_is_read(fixed):
+    text = WINDOWS.replace("USE", "return np.array(whole[start:start + 10])")
+    finding = measured("oversized-records", text, "np.load")
+    assert fixed(text, findings=finding)[0] == text.replace("(path)", '(path, mmap_mode="r")')
+    for use in ("return whole", "whole[0] = 1\n    return whole[:3]", 'return np.load("all.npz")["x"]'):
+        assert fixed(WINDOWS.replace("USE", use), findings=finding)[0] is None
+
+
 def test_several_steps_at_once_are_unsafe_with_a_callback_that_counts_batches(fixed):
     text = WATCH.replace("model.fit", "model.compile('sgd')\nmodel.fit")
     _, found = fixed(text, findings=measured("step-overhead", text, "model.fit"))
@@ -934,7 +975,9 @@ def test_processes_that_cost_more_than_they_give_are_left_out(fixed, before, aft
     assert found.edits[0].safe
     drawing = text.replace("return open(", "return torch.rand(2), open(")
     assert not fixed(drawing, unsafe=True, findings=finding)[1].edits[0].safe
-    assert fixed(f"{text}other = {before}\n", unsafe=True, findings=finding)[0] is None  # which of them?
+    other = f"other = {before}\n"
+    assert fixed(text + other, findings=finding)[0] == text.replace(before, after) + other
+    assert fixed(text + other, findings=measured("counterproductive-workers", text, "train(x"))[0] is None  # which?
     endless = text.replace("torch.utils.data.Dataset", "torch.utils.data.IterableDataset")
     assert fixed(endless, unsafe=True, findings=finding)[0] is None
     prepared = text.replace(before, before.replace(")", ", worker_init_fn=open_files)"))

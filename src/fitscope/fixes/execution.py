@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from fitscope.fixes.callbacks import listed_callbacks
 from fitscope.fixes.draft import Unsure
@@ -66,8 +67,12 @@ class DropEager(Kind):
 
     def edit(self, place: Place) -> Edit:
         """run_eagerly=True is left out."""
+        measured = bool(place.finding.evidence)
         found = [
-            (text, call) for text in place.project.texts() for call in text.script.calls if _flag(text.script, call)
+            (text, call)
+            for text in place.project.texts()
+            for call in text.script.calls
+            if _flag(text.script, call, measured=measured)
         ]
         here = [
             (text, call)
@@ -93,12 +98,14 @@ class DropEager(Kind):
         return place.edit(draft, "the step is compiled; the losses may differ in the last digits", risk)
 
 
-def _flag(script: Script, call: ast.Call) -> bool:
-    """Whether a call turns compiling off."""
+def _flag(script: Script, call: ast.Call, *, measured: bool) -> bool:
+    """Whether a call turns compiling off; `measured`: the model was seen to run so, and a variable may say it."""
     name = script.called(call)
     flag: ast.expr | None = None
     if script.method(call) == "compile":
         flag = script.argument(call, "run_eagerly")
+        if measured and isinstance(flag, ast.Name | ast.Attribute | ast.Subscript):
+            return True
     elif name == "tensorflow.config.run_functions_eagerly" or (
         name == "jax.config.update" and call.args and script.literal(call.args[0]) == "jax_disable_jit"
     ):
@@ -268,6 +275,39 @@ def _python_use(script: Script, function: Function, name: str) -> str | None:
     return None
 
 
+class OneGraph(Kind):
+    """A graph that was made for one shape is made for all of them."""
+
+    causes = ("retracing",)
+
+    def edit(self, place: Place) -> Edit:
+        """reduce_retracing=True."""
+        said = re.match(r"(\w+) was traced .*changed shape", place.finding.says)
+        if said is None:
+            raise Unsure("it is not traced for another shape")
+        found = [
+            (text, decorator)
+            for text in place.project.texts()
+            for function in text.script.functions
+            if not isinstance(function, ast.Lambda) and function.name == said[1]
+            for decorator, name in zip(function.decorator_list, text.script.decorators(function), strict=True)
+            if name == "tensorflow.function"
+        ]
+        text, decorator = only(found, f"function {said[1]} that is decorated with @tf.function")
+        draft = place.draft(text)
+        if not isinstance(decorator, ast.Call):
+            draft.replace(decorator, f"{draft.source(decorator)}(reduce_retracing=True)")
+        elif text.script.called(decorator) != "tensorflow.function":
+            raise Unsure("its decorator is made by another function")
+        elif any(
+            word.arg in ("input_signature", "jit_compile", "reduce_retracing", None) for word in decorator.keywords
+        ):
+            raise Unsure("its decorator says already what it is traced for, or XLA needs every shape")
+        else:
+            draft.set_keyword(decorator, "reduce_retracing", "True")
+        return place.edit(draft, "one graph serves all shapes; the losses may differ in the last digits")
+
+
 class BuildOnce(Kind):
     """A model that a loop builds or compiles anew, to train it on, is built and compiled once."""
 
@@ -383,4 +423,4 @@ def _epochs_only(script: Script, item: ast.expr) -> bool:
     return False
 
 
-KINDS = (TrainOnBatch(), DropEager(), CompileStep(), TensorArgument(), BuildOnce(), SeveralSteps())
+KINDS = (TrainOnBatch(), DropEager(), CompileStep(), OneGraph(), TensorArgument(), BuildOnce(), SeveralSteps())

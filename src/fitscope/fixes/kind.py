@@ -58,6 +58,15 @@ class Project:
         chosen = [text.script.backend for text in self.texts()]
         return next((name for name in chosen if name is not None), os.environ.get("KERAS_BACKEND"))
 
+    def epochs(self, where: Where | None) -> int | None:
+        """How many epochs each fit at a line went on for in the recorded run."""
+        run = self.run
+        for root, called in run.called.items() if run is not None else ():
+            node = run.nodes[root] if run is not None else None
+            if node is not None and node.name == "fit" and node.where == where and called.calls:
+                return called.epochs // called.calls
+        return None
+
     def one_batch_each(self, call: str, where: Where | None) -> bool:
         """Whether every call of fit or predict at a line took one batch, made of arrays, in the recorded run."""
         run = self.run

@@ -91,11 +91,7 @@ class OneWorker(Kind):
 
     def edit(self, place: Place) -> Edit:
         """workers=1."""
-        owner, _ = _loader(place)
-        text, calls = _takes_workers(place, owner)
-        given = [call for call in calls if any(keyword.arg == "workers" for keyword in call.keywords)]
-        if not given:
-            raise Unsure("the number of workers is set out of sight")
+        text, given = self._given(place)
         draft = place.draft(text)
         processes = False
         for call in given:
@@ -106,6 +102,20 @@ class OneWorker(Kind):
         if processes:
             return place.edit(draft, "one thread of the training's own process loads the batches")
         return place.edit(draft, "one thread loads the batches, as Python code that computes cannot use more")
+
+    @staticmethod
+    def _given(place: Place) -> tuple[Text, list[ast.Call]]:
+        """The calls that ask for workers: of the loader that the finding points at, or of the only one that does."""
+        owners = [_loader(place)[0]] if place.owner() is not None else place.script.classes
+        found = []
+        for owner in owners:
+            if place.script.derives(owner, LOADER_BASES) and not _is_torch(place.script, owner):
+                text, calls = _takes_workers(place, owner)
+                calls = [call for call in calls if any(keyword.arg == "workers" for keyword in call.keywords)]
+                found += [(text, calls)] if calls else []
+        if len(found) != 1:
+            raise Unsure("the number of workers is set out of sight")
+        return found[0]
 
 
 class NoProcesses(Kind):
@@ -122,20 +132,24 @@ class NoProcesses(Kind):
             if _is_data_loader(text.script, call)
             and text.script.argument(call, "num_workers", NUM_WORKERS_PLACE) is not None
         ]
-        text, call = only(found, "DataLoader with num_workers")
-        if any(keyword.arg == "worker_init_fn" for keyword in call.keywords):
+        if len(found) != 1:
+            found = [(text, call) for text, call in found if text.path == place.text.path and call in _used(place)]
+        if not found:
+            raise Unsure("the source shows no DataLoader with num_workers, or not which of them is meant")
+        if any(keyword.arg == "worker_init_fn" for _, call in found for keyword in call.keywords):
             raise Unsure("its worker_init_fn is called in worker processes only")
         for other in place.project.texts():
             if any(other.script.derives(each, "torch.utils.data.IterableDataset") for each in other.script.classes):
                 raise Unsure("an IterableDataset gives every process the same rows, or a part of them")
-        draft = place.draft(text)
-        if len(call.args) > NUM_WORKERS_PLACE:
-            draft.replace(call.args[NUM_WORKERS_PLACE], "0")
-        else:
-            draft.set_keyword(call, "num_workers", "0")
-        for name in ("persistent_workers", "prefetch_factor", "multiprocessing_context", "timeout"):
-            if any(keyword.arg == name for keyword in call.keywords):
-                draft.remove_keyword(call, name)
+        draft = place.draft(found[0][0])
+        for _, call in found:
+            if len(call.args) > NUM_WORKERS_PLACE:
+                draft.replace(call.args[NUM_WORKERS_PLACE], "0")
+            else:
+                draft.set_keyword(call, "num_workers", "0")
+            for name in ("persistent_workers", "prefetch_factor", "multiprocessing_context", "timeout"):
+                if any(keyword.arg == name for keyword in call.keywords):
+                    draft.remove_keyword(call, name)
         drawn = [
             name
             for other in place.project.texts()
@@ -180,6 +194,15 @@ def _is_data_loader(script: Script, call: ast.Call) -> bool:
     return script.called(call) in ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 
 
+def _used(place: Place) -> list[ast.expr]:
+    """What the names on the finding's line were set to: those that a fit is given, or that a loop goes through."""
+    first, last = place.script.statement_at(place.line)
+    names = [
+        node for node in ast.walk(place.script.tree) if isinstance(node, ast.Name) and first <= node.lineno <= last
+    ]
+    return [value for name in names for value in place.script.values(name)]
+
+
 def _data_loaders(place: Place, owner: ast.ClassDef) -> list[tuple[Text, ast.Call]]:
     """The DataLoaders that load a Dataset of this class."""
     made = {call for _, call in place.made(owner)}
@@ -193,6 +216,52 @@ def _data_loaders(place: Place, owner: ast.ClassDef) -> list[tuple[Text, ast.Cal
             if any(value in made for value in values):
                 found.append((text, call))
     return found
+
+
+class Window(Kind):
+    """Of an array in a file only the part that is used is read."""
+
+    causes = ("oversized-records",)
+
+    def edit(self, place: Place) -> Edit:
+        """mmap_mode of numpy.load."""
+        script = place.script
+        call = only(
+            [each for each in place.calls() if script.called(each) == "numpy.load"], "numpy.load at this place"
+        )
+        if (
+            any(keyword.arg in ("mmap_mode", "allow_pickle", None) for keyword in call.keywords)
+            or len(call.args) != 1
+        ):
+            raise Unsure("this numpy.load has settings of its own")
+        archives = [
+            node for node in ast.walk(script.tree) if isinstance(node, ast.Constant) and _is_archive(node.value)
+        ]
+        if archives:
+            raise Unsure("an .npz archive cannot be mapped")
+        uses = self._uses(script, call)
+        if not uses or not all(isinstance(use, ast.Subscript) and isinstance(use.ctx, ast.Load) for use in uses):
+            raise Unsure("that only a part of the array is used cannot be told from the source")
+        draft = place.draft()
+        draft.set_keyword(call, "mmap_mode", '"r"')
+        return place.edit(draft, "of the file only the part that is used is read")
+
+    @staticmethod
+    def _uses(script: Script, call: ast.Call) -> list[ast.AST | None]:
+        """What is done with the array."""
+        parent = script.parents.get(call)
+        if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name):
+            name = parent.targets[0]
+            function = script.function_of(call)
+            if len(script.bindings(name)) != 1 or function is None:
+                return []
+            loads = [each for each in script.references(name.id) if each is not name]
+            return [script.parents.get(each) for each in loads if script.function_of(each) is function]
+        return [parent]
+
+
+def _is_archive(value: object) -> bool:
+    return isinstance(value, str) and value.endswith(".npz")
 
 
 class Slices(Kind):
@@ -347,4 +416,4 @@ def _is_elementwise(script: Script, node: ast.expr, names: set[str]) -> bool:
     return False
 
 
-KINDS = (MoreWorkers(), OneWorker(), NoProcesses(), BatchFirst(), Slices())
+KINDS = (MoreWorkers(), OneWorker(), NoProcesses(), Window(), BatchFirst(), Slices())

@@ -83,19 +83,19 @@ class ValidateSeldom(Kind):
         script = text.script
         if script.argument(call, "validation_freq") is not None:
             raise Unsure("how often it validates is set already")
-        epochs = script.literal(script.argument(call, "epochs"))
-        if not isinstance(epochs, int) or epochs < 2 * SELDOM:
-            raise Unsure(f"fewer than {2 * SELDOM} epochs are too few to leave validations out")
+        epochs = script.literal(script.argument(call, "epochs")) or place.project.epochs(place.finding.where)
+        if not isinstance(epochs, int) or epochs < 2:
+            raise Unsure("how many epochs it trains cannot be told from the source")
+        every = SELDOM if epochs >= 2 * SELDOM else epochs
         for item in listed_callbacks(script, script.argument(call, "callbacks")):
             values = [item, *script.values(item)]
             names = [script.called(value).rpartition(".")[2] for value in values if isinstance(value, ast.Call)]
             if not names or any(name in MONITORS for name in names):
                 raise Unsure(f"{ast.unparse(item)} may look at the validation after every epoch")
         draft = place.draft(text)
-        draft.set_keyword(call, "validation_freq", str(SELDOM))
-        return place.edit(
-            draft, f"validates every {SELDOM} epochs", "the history has val_ numbers for these epochs only"
-        )
+        draft.set_keyword(call, "validation_freq", str(every))
+        does = f"validates every {every} epochs" if every < epochs else "validates once, after the last epoch"
+        return place.edit(draft, does, "the history has val_ numbers for these epochs only")
 
 
 KINDS = (Float32(), ValidateOnce(), ValidateSeldom())

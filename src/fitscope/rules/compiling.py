@@ -94,8 +94,8 @@ class Retracing(ExecutionRule):
     fitscope counts the traces of each function and compares their arguments. It says so when at least three more
     than needed were made, and they take 3 % of the training or more.
 
-    Change: pass changing numbers as tensors (`tf.constant(beta)`), pad batches to a few shapes, or give the
-    function an `input_signature`.
+    Change: pass changing numbers as tensors (`tf.constant(beta)`), pad batches to a few shapes, or let one graph
+    serve all of them: `@tf.function(reduce_retracing=True)` or an `input_signature`.
     """
 
     code = "FS301"
