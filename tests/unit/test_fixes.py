@@ -956,6 +956,48 @@ def test_a_data_loader_gets_processes_and_keeps_its_order(fixed, before, after):
     assert found.edits[0].safe is ("shuffle" not in before)
 
 
+GENERATOR = f"""{HEAD}import fitscope
+
+
+def batches(rows):
+    while True:
+        yield rows
+
+
+x = np.ones(9)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "model.fit(batches(x), steps_per_epoch=9)",
+            "model.fit(fitscope.Loader(lambda: batches(x)), steps_per_epoch=9)",
+        ),
+        (
+            "made = batches(x)\nmodel.fit(x=made, steps_per_epoch=9)",
+            "made = fitscope.Loader(lambda: batches(x))\nmodel.fit(x=made, steps_per_epoch=9)",
+        ),
+        ("model.fit(batches(x))", None),
+        ("made = batches(x)\nnext(made)\nmodel.fit(made, steps_per_epoch=9)", None),
+        ("x = np.zeros(9)\nmodel.fit(batches(x), steps_per_epoch=9)", None),
+    ],
+)
+def test_a_generator_is_read_ahead(fixed, before, after):
+    text = f"{GENERATOR}{before}\n"
+    changed, found = fixed(text, findings=measured("single-worker-loader", text, "def batches"))
+    assert changed == (f"{GENERATOR}{after}\n" if after else None)
+    assert found.edits or found.advice[0].why
+
+
+def test_a_generator_that_draws_where_others_draw_is_read_ahead_at_a_risk(fixed):
+    drawing = GENERATOR.replace("yield rows", "yield np.random.permutation(rows)")
+    text = f"{drawing}def other():\n    return np.random.rand()\n\n\nmodel.fit(batches(x), steps_per_epoch=9)\n"
+    _, found = fixed(text, findings=measured("single-worker-loader", text, "def batches"))
+    assert "numpy.random.permutation" in found.edits[0].unsafe
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -84,6 +84,58 @@ class MoreWorkers(Kind):
         return MANY_WORKERS if waits and max(seconds, default=0.0) >= LONG_WAIT else FEW_WORKERS
 
 
+class ReadAhead(Kind):
+    """A generator makes the next batches while the training computes."""
+
+    causes = ("single-worker-loader",)
+
+    def edit(self, place: Place) -> Edit:
+        """fitscope.Loader around it."""
+        text, fit = only(place.fit_calls(), "fit at this place")
+        script = text.script
+        data = script.argument(fit, "x", 0)
+        made = only(script.values(data), "place that makes the generator") if isinstance(data, ast.Name) else data
+        function = script.function(made.func) if isinstance(made, ast.Call) else None
+        if not isinstance(made, ast.Call) or function is None or not script.is_generator(function):
+            raise Unsure("the source shows no generator that this fit is given")
+        if script.argument(fit, "steps_per_epoch") is None:
+            raise Unsure("without steps_per_epoch the generator may end, and nobody knows after how many batches")
+        if isinstance(data, ast.Name) and len(script.references(data.id)) > 1:
+            raise Unsure(f"{data.id} is read elsewhere, too")
+        if set(script.model_calls("predict", "evaluate")) & set(script.own_calls(function)):
+            raise Unsure("the generator asks the model, which changes meanwhile")
+        for name in (node for node in ast.walk(made) if isinstance(node, ast.Name)):
+            if len(script.bindings(name)) > 1:
+                raise Unsure(f"{name.id} has another value later")
+        draft = place.draft(text)
+        draft.wrap(made, f"{draft.name('fitscope.Loader', made)}(lambda: ", ")")
+        does = "the generator makes its next batches beside the training, in the same order"
+        return place.edit(draft, does, self._risk(place, script, function))
+
+    @staticmethod
+    def _risk(place: Place, script: Script, function: Function) -> str:
+        """The risk that two draw in turns from the random numbers that all share."""
+        own = set(script.calls_of(function))
+        drawn = [name for name in map(script.called, own) if _is_shared(name)]
+        others = [
+            other.script.called(call)
+            for other in place.project.texts()
+            for each in other.script.functions
+            for call in other.script.own_calls(each)
+            if call not in own
+        ]
+        if drawn and any(_is_shared(name) for name in others):
+            return f"it draws from {drawn[0]}, as others do, and now earlier than they"
+        return ""
+
+
+def _is_shared(name: str) -> bool:
+    """Whether a call draws from random numbers that all share."""
+    return name.startswith(("numpy.random.", "random.")) and not name.endswith(
+        (".default_rng", ".seed", ".Generator")
+    )
+
+
 class OneWorker(Kind):
     """One thread loads where several only take turns."""
 
@@ -255,8 +307,8 @@ class Window(Kind):
             function = script.function_of(call)
             if len(script.bindings(name)) != 1 or function is None:
                 return []
-            loads = [each for each in script.references(name.id) if each is not name]
-            return [script.parents.get(each) for each in loads if script.function_of(each) is function]
+            loads = [each for each in script.references(name.id) if script.function_of(each) is function]
+            return [script.parents.get(each) for each in loads]
         return [parent]
 
 
@@ -416,4 +468,4 @@ def _is_elementwise(script: Script, node: ast.expr, names: set[str]) -> bool:
     return False
 
 
-KINDS = (MoreWorkers(), OneWorker(), NoProcesses(), Window(), BatchFirst(), Slices())
+KINDS = (ReadAhead(), MoreWorkers(), OneWorker(), NoProcesses(), Window(), BatchFirst(), Slices())
