@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from fitscope.fixes.draft import Draft, Unsure
 from fitscope.fixes.effects import RANDOM
 from fitscope.fixes.text import Text
-from fitscope.model import Edit, Finding, FitscopeError, Run, Where
+from fitscope.model import Called, Edit, Finding, FitscopeError, Run, Where
 from fitscope.source import Script
 from fitscope.syntax import Function
 
@@ -60,23 +60,24 @@ class Project:
 
     def epochs(self, where: Where | None) -> int | None:
         """How many epochs each fit at a line went on for in the recorded run."""
-        run = self.run
-        for root, called in run.called.items() if run is not None else ():
-            node = run.nodes[root] if run is not None else None
-            if node is not None and node.name == "fit" and node.where == where and called.calls:
-                return called.epochs // called.calls
-        return None
+        _, called = self._called("fit", where)
+        return called.epochs // called.calls if called is not None and called.calls else None
 
     def one_batch_each(self, call: str, where: Where | None) -> bool:
         """Whether every call of fit or predict at a line took one batch, made of arrays, in the recorded run."""
-        run = self.run
-        for root, called in run.called.items() if run is not None else ():
-            node = run.nodes[root] if run is not None else None
-            if node is not None and node.name == call and node.where == where and run is not None:
-                below = [each for each in run.nodes.values() if each.parent == root and each.phase == "data"]
-                arrays = {each.name for each in below} == {"arrays"}
-                return arrays and called.calls == called.steps > 0 and called.epochs <= called.calls
-        return False
+        root, called = self._called(call, where)
+        if self.run is None or called is None:
+            return False
+        below = {each.name for each in self.run.nodes.values() if each.parent == root and each.phase == "data"}
+        return below == {"arrays"} and called.calls == called.steps > 0 and called.epochs <= called.calls
+
+    def _called(self, call: str, where: Where | None) -> tuple[int, Called | None]:
+        """What the recorded run knows of the calls at a line."""
+        for root, called in self.run.called.items() if self.run is not None else ():
+            node = self.run.nodes[root] if self.run is not None else None
+            if node is not None and node.name == call and node.where == where:
+                return root, called
+        return 0, None
 
 
 def _imported(text: Text, folder: Path) -> Iterator[Path]:
