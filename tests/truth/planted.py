@@ -537,6 +537,17 @@ def validation_in_a_hand_written_loop():
 
 @case
 def compiled_step_in_a_loop_over_arrays():
+    return _loop_over_arrays()
+
+
+@case
+def compiled_step_without_an_optimizer_of_keras():
+    if BACKEND != "jax":
+        return {"skip": "only on JAX are weights changed by functions of other libraries"}
+    return _loop_over_arrays(optimizes=False)
+
+
+def _loop_over_arrays(*, optimizes=True):
     """Nothing but the compiled step itself can be seen; on JAX a wait for it may be anywhere in the loop."""
     if BACKEND == "torch":
         return {"skip": "an eager step is seen at the optimizer"}
@@ -567,6 +578,8 @@ def compiled_step_in_a_loop_over_arrays():
             def update(state, x, y):
                 weights, inner = state
                 value, gradients = jax.value_and_grad(loss)(weights, x, y)
+                if not optimizes:
+                    return value, ([old - 0.01 * each for old, each in zip(weights, gradients, strict=True)], inner)
                 return value, optimizer.stateless_apply(inner, gradients, weights)
 
             def step(x, y):

@@ -220,15 +220,19 @@ class MoveCache(Kind):
             draft.unchain(after[0].node)
             draft.chain_before(link.node, draft.method(after[0].node))
             return place.edit(draft, "the cache keeps what the training takes, and is complete after one pass")
-        target = None
+        target, shuffles, waiting = None, [], []
         for each in after:
+            if each.name == "shuffle" and each.sure:
+                waiting.append(each)  # it may follow the cache as well as go before the map
+                continue
             if each.name != "map" or not each.sure or changes_between_passes(script, each) is not None:
                 break
-            target = each
+            target, shuffles = each, list(waiting)
         if target is None:
             raise Unsure("no map that always gives the same follows the cache")
-        draft.unchain(link.node)
-        draft.chain(target.node, written)
+        for moved in (link, *shuffles):
+            draft.unchain(moved.node)
+        draft.chain(target.node, written + "".join(draft.method(each.node) for each in shuffles))
         return place.edit(draft, "the cache keeps what the map gives, so that it runs once: that takes memory")
 
 

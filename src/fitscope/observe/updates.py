@@ -2,8 +2,8 @@
 
 Such a loop has no call around it and no iterator. It is seen at the optimizer: from one eager update of the weights
 to the next of the same line is a step. A compiled step calls no Python: it is known by the update that is traced in
-it, and seen at its calls (`compiled_steps`). One that is made and traced anew for every call is seen from trace to
-trace.
+it (on JAX also by the gradient of a model), and seen at its calls (`compiled_steps`). One that is made and traced
+anew for every call is seen from trace to trace.
 """
 
 from __future__ import annotations
@@ -49,11 +49,7 @@ def hold(seams: Seams) -> None:
     def updating(ledger: Ledger, optimizer: Any, args: Any, kwargs: Any) -> Any:
         given = _gradients(args, kwargs)
         if given and is_traced(given[0]):
-            ledger.traces_update = True
-            ledger.updates_traced += 1
-            frame = user_frame(sys._getframe(2))
-            if frame is not None:
-                _given[ledger.ident] = shapes([frame.f_locals.get(name) for name in _arguments(frame.f_code)])
+            _update_traced(ledger, user_frame(sys._getframe(2)))
             return None
         return user_frame(sys._getframe(2)) if given else None
 
@@ -76,6 +72,40 @@ def hold(seams: Seams) -> None:
         return outside(self, *args, **kwargs)
 
     seams.replace(BaseOptimizer, "apply", apply)
+    _hold_gradients(seams)
+
+
+def _hold_gradients(seams: Seams) -> None:
+    """On JAX weights may be changed without an optimizer of Keras: the gradient of a model is what tells a step."""
+    from keras.src.layers.layer import Layer
+
+    def calling(ledger: Ledger, layer: Any, args: Any, kwargs: Any) -> Any:
+        weights = args[0] if args else kwargs.get("trainable_variables")
+        if ledger.call is None and isinstance(weights, list | tuple) and weights and _is_differentiated(weights[0]):
+            if ledger.loop is None:
+                _update_traced(ledger, user_frame(sys._getframe(2)))
+            else:
+                ledger.updates_traced += 1
+                if not ledger.loop.updates:
+                    loops.updates(ledger.loop)
+
+    seams.hold(Layer, "stateless_call", calling, lambda *_: None, anyone=True)
+
+
+def _is_differentiated(value: Any) -> bool:
+    """Whether a gradient with respect to this weight is being compiled."""
+    differentiated = False
+    while type(value).__name__ in ("JVPTracer", "LinearizeTracer"):
+        value, differentiated = value.primal, True
+    return differentiated and is_traced(value)
+
+
+def _update_traced(ledger: Ledger, frame: FrameType | None) -> None:
+    """A function that is being compiled for code outside of all that is held changes weights."""
+    ledger.traces_update = True
+    ledger.updates_traced += 1
+    if frame is not None:
+        _given[ledger.ident] = shapes([frame.f_locals.get(name) for name in _arguments(frame.f_code)])
 
 
 def _gradients(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

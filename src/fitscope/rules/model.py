@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 
 from fitscope import words
-from fitscope.model import Evidence, Line, Region
+from fitscope.model import Evidence, Line, Region, Where
 from fitscope.rules.case import Case, counted, parts_of, seconds_of, share, shorter_end, took, with_end
 from fitscope.rules.rule import Cause, Hit, Rule, example
 from fitscope.source import INTO_PYTHON, Inner, Script
@@ -19,6 +19,8 @@ MANY_OPERATIONS = 0.002
 """Seconds in a step that single operations of an eager backend take if there are dozens of them."""
 PASSES, SLOW_RATE = 6, 2e10
 """Operations for each weight and example, forward and backward, and how many a second any processor does."""
+LAYER_CALL = 0.0004
+"""Seconds that an eager backend takes at most to call a small layer, forward and backward."""
 BACKWARD = re.compile(r"\.backward\(|\boptimizer\.(apply|apply_gradients|step)\(|autograd\.grad\(")
 """Lines of an eager step whose time belongs to all that was computed before."""
 SCALAR = ("ceil", "exp", "float32", "float64", "floor", "int32", "int64", "log", "log2", "power", "prod", "sqrt")
@@ -162,7 +164,8 @@ class LoopInModel(ModelRule):
     fitscope says so when the user's code asked for a loop while the step was traced (recurrent layers of Keras'
     own are none of it), or, where steps run eagerly, when the step was found on a line in a loop of `call` or of
     a loss, and the step takes most of the training. A loop that counts through weights or tensors (`self.kernels[k]`)
-    is one, too, if it takes milliseconds and the weights are far too few to explain the step.
+    is one, too, if it takes milliseconds and the weights are far too few to explain the step; so is one that gives a
+    layer one slice after the other (`self.encoder(x[:, t])`), if a round takes little more than calling layers does.
 
     Change: operations on the whole batch (`keras.ops` take a leading dimension), or `vectorized_map`.
     """
@@ -175,6 +178,7 @@ class LoopInModel(ModelRule):
         example(
             "loop-in-model", number=2, line="total = total + keras.ops.sum", backends=("torch",), estimable=False
         ),
+        example("loop-in-model", number=3, line="self.encoder(x[:, t])", backends=("torch",), estimable=False),
     )
 
     def of_region(self, case: Case, region: Region) -> Iterable[Cause]:
@@ -184,6 +188,7 @@ class LoopInModel(ModelRule):
         lines = [line for line in step_lines(region) if line.samples >= 5 and self._written_at(case, line)]
         taken = _of_forward(case, region, lines)
         what, saves = "the examples", (0.25 * step, 0.92 * step)
+        remedy = "Write it for the whole batch at once (keras.ops take a leading dimension), or vectorized_map."
         if traced and case.matters(step, 0.3):
             where, how = traced[0]["where"], "the traced step holds its loop"
             evidence: tuple[Evidence, ...] = ()
@@ -195,6 +200,14 @@ class LoopInModel(ModelRule):
             taken = _of_forward(case, region, counting)
             evidence = (share("of the looks at the forward pass", taken),)
             saves = (0.5 * taken * step, min(0.92, 1.5 * taken) * step)
+        elif slices := _slices(case, region, step):
+            lines, where = slices
+            how, what, taken = "the step was found there", "slices of a tensor", _of_forward(case, region, lines)
+            evidence = (share("of the looks at the forward pass", taken),)
+            saves = (0.5 * taken * step, 0.85 * taken * step)
+            remedy = (
+                "Give the layer the whole tensor: most take an axis more, and keras.layers.TimeDistributed adds one."
+            )
         else:
             return
         yield Cause(
@@ -206,7 +219,7 @@ class LoopInModel(ModelRule):
                 *evidence,
             ),
             saves=with_end(region, *saves),
-            remedy="Write it for the whole batch at once (keras.ops take a leading dimension), or vectorized_map.",
+            remedy=remedy,
             claims=frozenset({f"{id(region)}:step"}),
         )
 
@@ -280,6 +293,50 @@ def _counts_through(case: Case, line: Line) -> bool:
             if isinstance(node.target, ast.Name) and node.target.id in used:
                 return True
     return False
+
+
+def _slices(case: Case, region: Region, step: float) -> tuple[list[Line], Where] | None:
+    """The lines of a layer that a loop of the model gives slice after slice, and where, if its calls cost most."""
+    for file in {line.where.file for line in step_lines(region)}:
+        script = case.script_of(file)
+        for call, rounds in _calls_with_slices(script) if script is not None else ():
+            assert script is not None
+            made = [value for value in script.values(call.func) if isinstance(value, ast.Call)]
+            owner = script.local_class(made[0].func) if made else None
+            inside = script.methods(owner).get("call") if owner is not None else None
+            spans = [(each.lineno, each.end_lineno or 0) for each in (call, inside) if each is not None]
+            found = [
+                line
+                for line in step_lines(region)
+                if line.where.file == file and any(first <= line.where.line <= last for first, last in spans)
+            ]
+            layers = 1 + (len([*script.own_calls(inside)]) if inside is not None else 0)
+            taken = _of_forward(case, region, found)
+            each = taken * step / max(1, region.steps) / rounds
+            enough = sum(line.samples for line in found) >= 5 and taken >= 0.4
+            if enough and each <= layers * LAYER_CALL and case.matters(taken * step, 0.15):
+                return found, Where(file, call.lineno)
+    return None
+
+
+def _calls_with_slices(script: Script) -> Iterable[tuple[ast.Call, int]]:
+    """Calls of one and the same layer for `x[:, t]` in a loop over `t` of the model, and the rounds of that loop."""
+    for inner in script.inner():
+        for loop in script.own(inner.function):
+            if not isinstance(loop, ast.For | ast.ListComp):
+                continue
+            target = loop.target if isinstance(loop, ast.For) else loop.generators[0].target
+            rounds = script.rounds(loop)
+            if not isinstance(target, ast.Name) or rounds is None or rounds < FEW_ROUNDS:
+                continue
+            nodes = list(ast.walk(loop))
+            kept = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+            for call in nodes:
+                if not isinstance(call, ast.Call) or not call.args or not script.is_layer(call.func):
+                    continue
+                names = {node.id for each in call.args for node in ast.walk(each) if isinstance(node, ast.Name)}
+                if isinstance(call.args[0], ast.Subscript) and names & kept == {target.id}:
+                    yield call, rounds
 
 
 def _is_count(script: Script, loop: ast.For) -> bool:
@@ -424,7 +481,8 @@ class EpochsPastBest(ModelRule):
     """The training went on long after the validation score stopped improving.
 
     fitscope says so when, by the recorded history, at least eight epochs and at least half of all epochs came
-    after the best `val_loss`, and no EarlyStopping was there. It says nothing of accuracy.
+    after the best `val_loss`, and no EarlyStopping was there, or only one that is more patient than the training is
+    long. It says nothing of accuracy.
 
     Change: `EarlyStopping(patience=5, restore_best_weights=True)`.
     """
@@ -438,8 +496,9 @@ class EpochsPastBest(ModelRule):
         for region in case.regions("fit"):
             for fact in case.facts("history", region):
                 scores = [score for score in fact["scores"].get("val_loss") or [] if math.isfinite(score)]
-                callbacks = [each["name"] for each in case.settings(region).get("callbacks", ())]
-                if len(scores) < 12 or "EarlyStopping" in callbacks or region.calls != 1:
+                callbacks = case.settings(region).get("callbacks", ())
+                stopping = [each.get("patience") or 0 for each in callbacks if each["name"] == "EarlyStopping"]
+                if len(scores) < 12 or min(stopping, default=len(scores)) < len(scores) or region.calls != 1:
                     continue
                 best = scores.index(min(scores))
                 after = len(scores) - 1 - best
@@ -452,7 +511,11 @@ class EpochsPastBest(ModelRule):
                     where=region.where,
                     evidence=(counted("epochs after the best", after), took("spent on them", wasted)),
                     saves=case.saves(wasted, spread=1.1),
-                    remedy="EarlyStopping(patience=5, restore_best_weights=True) in callbacks=[…].",
+                    remedy=(
+                        f"Less patience than {min(stopping)} epochs: patience=5 for EarlyStopping."
+                        if stopping
+                        else "EarlyStopping(patience=5, restore_best_weights=True) in callbacks=[…]."
+                    ),
                     claims=frozenset({f"{id(region)}:epochs"}),
                 )
 

@@ -282,14 +282,20 @@ class MisplacedCache(InputRule):
             return self._cut_short(case, data, data.pipeline[cache])
         if index < cache or written["kind"] != "map" or written.get("random"):
             return None
-        if any(stage.get("random") or stage["kind"] == "shuffle" for stage in data.pipeline[cache + 1 : index]):
-            return None  # a cache behind them would freeze what is random
+        between = data.pipeline[cache + 1 : index]
+        if any(stage.get("random") for stage in between):
+            return None  # a cache behind it would freeze what is random
+        shuffled = any(stage["kind"] == "shuffle" for stage in between)
         return Cause(
             says="The cache stands before the expensive work, so that work is done again in every epoch.",
             where=line_of(data.pipeline[cache]),
             evidence=(*data.evidence(), counted("passes over the data", data.passes)),
             saves=case.saves(data.saved(1 / data.passes)),
-            remedy="Move .cache() behind the last expensive map that is not random.",
+            remedy=(
+                "Shuffle behind the map, and put .cache() between the two."
+                if shuffled
+                else "Move .cache() behind the last expensive map that is not random."
+            ),
             claims=data.claims,
             shares=data.shares,
         )
