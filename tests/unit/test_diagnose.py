@@ -280,6 +280,39 @@ def test_a_cache_that_a_take_keeps_from_its_end_is_misplaced():
     assert "misplaced-cache" not in names(cached([], loads_anew=True))
 
 
+@pytest.mark.parametrize(("between", "found"), [({}, True), ({"kind": "shuffle"}, True), ({"random": True}, False)])
+def test_a_cache_with_the_work_behind_it_is_misplaced_also_where_a_shuffle_is_between(between, found):
+    kinds = ("tensorslice", "cache", "map", "map", "batch")
+    written = [{"kind": kind, "where": Where("train.py", line)} for line, kind in enumerate(kinds, start=10)]
+    written[2] |= between
+    stages = [Stage("ParallelMap", Where("train.py", 13), 0.1, 2, 8.0, batches=400)]
+    fact = {"fact": "pipeline", "stages": written[::-1]}
+    parts = {("data", "tf.data"): 25, ("step", "step"): 15}
+    report = training(parts, steps=400, epochs=4, stages=stages, facts=[fact])
+    assert ("misplaced-cache" in names(report)) is found
+    if found:
+        assert ("Shuffle behind" in report.findings[0].remedy) is ("kind" in between)
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "found"),
+    [
+        ([], True),
+        ([("EarlyStopping", 50)], True),
+        ([("EarlyStopping", 10)], False),
+        ([("EarlyStopping", None)], False),
+    ],
+)
+def test_epochs_past_the_best_are_named_unless_something_watched_for_them(callbacks, found):
+    scores = [0.5, 0.4, *(0.41 + number / 100 for number in range(28))]
+    facts = [
+        {"fact": "history", "scores": {"val_loss": scores}},
+        {"fact": "settings", "callbacks": [{"name": name, "patience": patience} for name, patience in callbacks]},
+    ]
+    report = training({("step", "step"): 30}, steps=300, epochs=30, facts=facts)
+    assert ("epochs-past-best" in names(report)) is found
+
+
 def test_a_stage_that_a_full_cache_replaces_is_not_the_slowest():
     kinds = ("tensorslice", "map", "cache", "map", "batch")
     written = [{"kind": kind, "where": Where("train.py", line)} for line, kind in enumerate(kinds, start=10)]
@@ -501,6 +534,54 @@ def test_a_loop_that_counts_through_weights_is_one_if_they_are_too_few_to_explai
         started=9e12,
     )
     assert names(diagnose(run, account(run))) == expected
+
+
+FRAMES = """
+import keras
+from keras import layers, ops
+
+
+class Frames(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.encoder = layers.Dense(8)
+        self.cell = layers.GRUCell(8)
+
+    def call(self, x):
+        out, h = [], 0.0
+        for t in range(60):
+            {line}
+        return ops.stack(out)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds", "expected"),
+    [
+        ("out.append(self.encoder(x[:, t]))", 8, ["loop-in-model"]),
+        ("out.append(self.encoder(x[:, t]))", 80, []),
+        ("h = self.cell(x[:, t], h)", 8, []),
+        ("out.append(self.encoder(x))", 8, []),
+    ],
+    ids=["small calls", "long calls", "one after the other", "no slices"],
+)
+def test_a_layer_that_is_given_slice_after_slice_is_a_loop_if_its_calls_are_short(tmp_path, line, seconds, expected):
+    (tmp_path / "model.py").write_text(FRAMES.format(line=line))
+    number = FRAMES[: FRAMES.index("{line}")].count("\n") + 1
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    step = tree.add(root, "step", "step", seconds, count=400)
+    run = tree.run(
+        called={root: Called(1, 400, 2, (seconds / 400,) * 400)},
+        sampled=(Sampled(step, Where("model.py", number), "call", 60),),
+        facts=({"fact": "settings", "root": root, "parameters": 10_000, "batch_size": 32},),
+        backend="torch",
+        cwd=str(tmp_path),
+        started=9e12,
+    )
+    report = diagnose(run, account(run))
+    assert names(report) == expected
+    assert all(finding.where == Where("model.py", number) for finding in report.findings)
 
 
 def test_a_shuffle_that_is_filled_anew_behind_a_misplaced_cache_is_the_caches_fault():

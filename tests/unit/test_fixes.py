@@ -779,6 +779,11 @@ def flip(image):
     [
         ("blobs.cache().map(decode).batch(8)", "blobs.map(decode).cache().batch(8)"),
         ("blobs.cache('x').map(decode).map(flip)", "blobs.map(decode).cache('x').map(flip)"),
+        ("blobs.cache().shuffle(9).map(decode).batch(8)", "blobs.map(decode).cache().shuffle(9).batch(8)"),
+        (
+            "(blobs\n  .cache()\n  .shuffle(9)\n  .map(decode)\n  .batch(8))",
+            "(blobs\n  .map(decode)\n  .cache().shuffle(9)\n  .batch(8))",
+        ),
         ("(blobs\n  .cache()\n  .map(decode)\n  .batch(8))", "(blobs\n  .map(decode)\n  .cache()\n  .batch(8))"),
     ],
 )
