@@ -46,6 +46,8 @@ class Row:
     same: str
     says: str
     unchanged: bool
+    unsafe: bool
+    """Whether edits that may change results were allowed, too."""
 
     @property
     def share(self) -> float:
@@ -57,7 +59,7 @@ class Row:
         """reached, short, slower or different; unchanged if nothing was verified."""
         if self.unchanged:
             return "unchanged"
-        if self.same == "different":
+        if self.same == "different" and not self.unsafe:
             return "different"
         if self.edited > SLOWER * self.original:
             return "slower"
@@ -136,7 +138,7 @@ def fixed(label: dict[str, Any], budget: str, rounds: int, *, unsafe: bool) -> R
     original, edited, twin = (median(trial.seconds for trial in each) for each in trials)
     words = " ".join(done.stderr.split())
     says = words.rpartition("fitscope: ")[2] if not unchanged else words.partition("withdrawn, ")[2] or words[-200:]
-    return Row(original, edited, twin, sameness(trials[0], trials[1]), says, unchanged)
+    return Row(original, edited, twin, sameness(trials[0], trials[1]), says, unchanged, unsafe)
 
 
 if __name__ == "__main__":
