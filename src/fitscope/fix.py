@@ -74,13 +74,13 @@ def findings_of(project: Project) -> tuple[Finding, ...]:
 # --- edits -------------------------------------------------------------------------------------------------
 
 
-def fixes(project: Project, findings: Iterable[Finding]) -> Fixes:
-    """For each finding an edit, or why there is none."""
+def fixes(project: Project, findings: Iterable[Finding], *, unsafe: bool = False) -> Fixes:
+    """For each finding an edit, or why there is none; `unsafe`: one that may change results is asked for, too."""
     findings = tuple(findings)
     edits: list[Edit] = []
     advice: list[Advice] = []
     for finding in findings:
-        found = _edit(project, finding)
+        found = _edit(project, finding, unsafe=unsafe)
         if isinstance(found, Advice):
             advice.append(found)
         elif not any(_same(found, each) for each in edits):
@@ -93,7 +93,7 @@ def fixes(project: Project, findings: Iterable[Finding]) -> Fixes:
     return Fixes(project, findings, tuple(edits), tuple(kept.values()))
 
 
-def _edit(project: Project, finding: Finding) -> Edit | Advice:
+def _edit(project: Project, finding: Finding, *, unsafe: bool) -> Edit | Advice:
     if finding.name not in BY_CAUSE:
         return Advice(finding, "")
     if finding.where is None:
@@ -108,7 +108,7 @@ def _edit(project: Project, finding: Finding) -> Edit | Advice:
     reasons = []
     for kind in BY_CAUSE[finding.name]:
         try:
-            place = Place(finding, project, project.text(path))
+            place = Place(finding, project, project.text(path), unsafe)
             edit = kind.edit(place)
             place.project.text(edit.file).changed(edit.replacements)
             return edit

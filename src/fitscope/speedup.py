@@ -54,7 +54,7 @@ def speedup(
     """Proves what can be proved at little cost, and verifies the (safe) edits of what was not refuted."""
     deadline = time.monotonic() + budget
     project = bench.project
-    edits = [edit for edit in fixes(project, findings_of(project)).edits if edit.safe or unsafe]
+    edits = [edit for edit in fixes(project, findings_of(project), unsafe=unsafe).edits if edit.safe or unsafe]
     # An edit whose cause cannot be taken away otherwise is its own experiment: it is verified in any case.
     provable = [finding for finding in report.findings if _has_edit(finding, edits) and _is_cheap(finding)]
     proofs: list[Proof] = []

@@ -33,7 +33,7 @@ def fixed(folder):
     def fix(text, *, unsafe=False, findings=None):
         (folder / "train.py").write_bytes(text.encode() if isinstance(text, str) else text)
         project = Project(folder / "train.py", here=folder)
-        found = fixes(project, findings if findings is not None else findings_of(project))
+        found = fixes(project, findings if findings is not None else findings_of(project), unsafe=unsafe)
         applied = apply(project, [edit for edit in found.edits if edit.safe or unsafe])
         after = [each.raw for each in applied.after if each.name == "train.py"]
         return (after or [None])[0], found
@@ -322,6 +322,12 @@ def test_a_callback_of_another_module_is_wrapped_where_it_is_made(folder, fixed)
     assert found.edits[0].file == "train.py"
 
 
+def test_a_hook_that_takes_longer_than_the_rest_leaves_out_records_only_where_it_may(fixed):
+    finding = measured("blocking-callback", WATCH, "time.sleep(0.01)", share=0.6)
+    assert "fitscope.Background(Watch())" in fixed(WATCH, findings=finding)[0]
+    assert "fitscope.Every(Watch(), batches=10)" in fixed(WATCH, findings=finding, unsafe=True)[0]
+
+
 def test_a_hook_that_takes_nearly_all_of_the_training_gains_nothing_in_the_background(fixed):
     finding = measured("blocking-callback", WATCH, "time.sleep(0.01)", share=0.9)
     after, found = fixed(WATCH, findings=finding, unsafe=True)
@@ -547,6 +553,14 @@ def test_a_step_that_draws_is_compiled_only_if_other_numbers_will_do(fixed):
     assert after is None
     assert "draws other numbers" in found.edits[0].unsafe
     assert "    @tf.function\n    def train_step" in fixed(text, unsafe=True)[0]
+
+
+def test_a_step_that_a_helper_applies_the_gradients_of_is_compiled(fixed):
+    applies = "optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))"
+    text = STEP.replace("        BODY\n", "").replace(applies, "self.apply(tape, loss)")
+    text += f"\n    def apply(self, tape, loss):\n        {applies}\n"
+    after, _ = fixed(text, findings=measured("eager-execution", text, "for rows in data"))
+    assert after == text.replace("    def train_step", "    @tf.function\n    def train_step")
 
 
 def test_both_steps_of_a_pair_are_compiled(fixed):
@@ -961,6 +975,14 @@ def test_a_data_loader_gets_processes_and_keeps_its_order(fixed, before, after):
     assert found.edits[0].safe is ("shuffle" not in before)
 
 
+def test_workers_in_a_dictionary_of_settings_are_left_out_there(fixed):
+    text = f"settings = {{'batch_size': 32, 'num_workers': 6}}\n{TORCH}loader = DataLoader(rows, **settings)\n"
+    finding = measured("counterproductive-workers", text, "DataLoader(rows")
+    assert fixed(text, findings=finding)[0] == text.replace("'num_workers': 6", "'num_workers': 0")
+    kept = text.replace("6}", "6, 'persistent_workers': True}")
+    assert fixed(kept, findings=finding)[0] is None
+
+
 GENERATOR = f"""{HEAD}import fitscope
 
 
@@ -1064,6 +1086,14 @@ def test_a_policy_keeps_its_quotes(fixed):
     after, found = fixed(text, unsafe=True, findings=measured("float16-on-cpu", text, "mixed_float16"))
     assert after == text.replace("'mixed_float16'", "'float32'")
     assert not found.edits[0].safe
+
+
+def test_a_number_type_that_a_variable_names_is_changed_where_it_is_written(fixed):
+    text = f"CONFIG = {{'precision': 'float64'}}\n{HEAD}keras.config.set_floatx(CONFIG['precision'])\n"
+    finding = measured("float64-model", text, "set_floatx", share=0.9)
+    assert fixed(text, unsafe=True, findings=finding)[0] == text.replace("'float64'", "'float32'")
+    twice = text + "x = x.astype('float64')\n"
+    assert fixed(twice, unsafe=True, findings=finding)[0] is None
 
 
 # --- together ----------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def command(
     machine, such as requests to a server, it does in every run.
     """
     project = project_of(script, arguments, "fix")
-    found = fixes(project, findings_of(project))
+    found = fixes(project, findings_of(project), unsafe=unsafe)
     _tell_source(project, arguments)
     applied = apply(project, [edit for edit in found.edits if edit.safe or unsafe])
     _tell(found, applied, unsafe=unsafe)

@@ -16,6 +16,8 @@ from fitscope.syntax import listed
 
 HELPLESS = 0.75
 """A hook that takes this share of the training keeps a thread beside it busy for about as long."""
+LONGER = 0.5
+"""One that takes this share is longer than all the rest: where records may be left out, that gains more."""
 EVERY = 10
 FILES = (".keras", ".weights.h5")
 CHECKPOINT_ARGUMENTS = listed(
@@ -32,7 +34,7 @@ def _callback(place: Place) -> tuple[Place, ast.ClassDef]:
     for text in place.project.texts() if named else ():
         for each in text.script.classes:
             if each.name in named.groups() and text.script.derives(each, "keras.callbacks."):  # type: ignore[union-attr]
-                return Place(place.finding, place.project, text), each
+                return replace(place, text=text), each
     raise Unsure("the class of the callback is out of sight")
 
 
@@ -82,7 +84,7 @@ class InBackground(Kind):
         """fitscope.Background around it."""
         place, owner = _callback(place)
         _check_background(place.script, owner)
-        if _share(place) >= HELPLESS:
+        if _share(place) >= (LONGER if place.unsafe and _batch_hooks(place, owner) else HELPLESS):
             raise Unsure("one thread beside the training would be busy for longer than the training")
         text, items = given_callbacks(place, owner)
         draft = place.draft(text)
@@ -121,15 +123,23 @@ def _is_self(node: ast.AST) -> bool:
     return isinstance(node, ast.Name) and node.id == "self"
 
 
+def _batch_hooks(place: Place, owner: ast.ClassDef) -> frozenset[str]:
+    """The hooks of a callback that every batch calls."""
+    return BATCH_HOOKS & set(place.script.methods(owner))
+
+
 class Sometimes(Kind):
     """A callback's batch hooks are called for some of the batches."""
 
-    causes = ("blocking-callback", "network-in-callback", "per-batch-logging", "predict-in-callback")
+    causes = (
+        *("blocking-callback", "forced-sync", "frequent-checkpoint", "network-in-callback", "per-batch-logging"),
+        "predict-in-callback",
+    )
 
     def edit(self, place: Place) -> Edit:
         """fitscope.Every around it."""
         place, owner = _callback(place)
-        if not BATCH_HOOKS & set(place.script.methods(owner)):
+        if not _batch_hooks(place, owner):
             raise Unsure(f"{owner.name} works once per epoch")
         text, items = given_callbacks(place, owner)
         draft = place.draft(text)

@@ -156,10 +156,9 @@ def _other_numbers(script: Script, function: Function) -> str:
 
 
 def _is_step(script: Script, function: ast.FunctionDef) -> bool:
-    """Whether a function computes gradients, applies them, and is not compiled."""
-    calls = list(script.own_calls(function))
-    tape = any(script.called(call) == "tensorflow.GradientTape" for call in calls)
-    applies = any(script.method(call) in ("apply_gradients", "apply") for call in calls)
+    """Whether a function computes gradients, applies them (itself or by a helper), and is not compiled."""
+    tape = any(script.called(call) == "tensorflow.GradientTape" for call in script.own_calls(function))
+    applies = any(script.method(call) in ("apply_gradients", "apply") for call in script.calls_of(function))
     loops = any(isinstance(node, ast.For | ast.While) for node in script.own(function))
     owner = script.class_of(function)
     of_keras = owner is not None and script.derives(owner, "keras.")

@@ -106,6 +106,8 @@ class Place:
     finding: Finding
     project: Project
     text: Text
+    unsafe: bool = False
+    """Whether an edit that may change results is welcome."""
 
     @property
     def script(self) -> Script:

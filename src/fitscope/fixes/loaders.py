@@ -182,7 +182,10 @@ class NoProcesses(Kind):
             for text in place.project.texts()
             for call in text.script.calls
             if _is_data_loader(text.script, call)
-            and text.script.argument(call, "num_workers", NUM_WORKERS_PLACE) is not None
+            and (
+                text.script.argument(call, "num_workers", NUM_WORKERS_PLACE) is not None
+                or _listed_workers(text.script, call) is not None
+            )
         ]
         if len(found) != 1:
             found = [(text, call) for text, call in found if text.path == place.text.path and call in _used(place)]
@@ -195,7 +198,10 @@ class NoProcesses(Kind):
                 raise Unsure("an IterableDataset gives every process the same rows, or a part of them")
         draft = place.draft(found[0][0])
         for _, call in found:
-            if len(call.args) > NUM_WORKERS_PLACE:
+            listed_workers = _listed_workers(found[0][0].script, call)
+            if listed_workers is not None:
+                draft.replace(listed_workers, "0")
+            elif len(call.args) > NUM_WORKERS_PLACE:
                 draft.replace(call.args[NUM_WORKERS_PLACE], "0")
             else:
                 draft.set_keyword(call, "num_workers", "0")
@@ -244,6 +250,19 @@ def _takes_workers(place: Place, owner: ast.ClassDef) -> tuple[Text, list[ast.Ca
 
 def _is_data_loader(script: Script, call: ast.Call) -> bool:
     return script.called(call) in ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+
+
+def _listed_workers(script: Script, call: ast.Call) -> ast.expr | None:
+    """The number of workers in a dictionary that a call takes its settings from (`**settings`)."""
+    for keyword in call.keywords:
+        values = script.values(keyword.value) if keyword.arg is None else []
+        if len(values) == 1 and isinstance(values[0], ast.Dict):
+            entries = {
+                script.literal(key): value for key, value in zip(values[0].keys, values[0].values, strict=True)
+            }
+            if not {"persistent_workers", "prefetch_factor", "worker_init_fn"} & set(entries):
+                return entries.get("num_workers")
+    return None
 
 
 def _used(place: Place) -> list[ast.expr]:

@@ -7,6 +7,7 @@ import ast
 from fitscope.fixes.callbacks import listed_callbacks
 from fitscope.fixes.draft import Unsure
 from fitscope.fixes.kind import Kind, Place, only
+from fitscope.fixes.text import Text
 from fitscope.model import Edit
 from fitscope.rules.model import TYPE_SETTERS
 
@@ -31,14 +32,28 @@ class Float32(Kind):
             and wanted in str(text.script.literal(call.args[0]))
         ]
         here = [(text, call) for text, call in found if text.path == place.text.path and call in place.calls()]
-        text, call = only(here or found, f"call that sets {wanted}")
+        if found or not place.finding.evidence:
+            text, call = only(here or found, f"call that sets {wanted}")
+            node: ast.AST = call.args[0]
+        else:  # a variable is given to it, and it was seen to be that
+            text, node = only(_constants(place, wanted), f"place that says {wanted}")
         draft = place.draft(text)
-        written = draft.source(call.args[0])
+        written = draft.source(node)
         quote = written[0] if written[:1] in ("'", '"') else '"'
-        draft.replace(call.args[0], f"{quote}float32{quote}")
+        draft.replace(node, f"{quote}float32{quote}")
         return place.edit(
             draft, "the model computes in float32", f"its numbers have the precision of float32, not {wanted}"
         )
+
+
+def _constants(place: Place, wanted: str) -> list[tuple[Text, ast.AST]]:
+    """The strings of a project that name a number type."""
+    return [
+        (text, node)
+        for text in place.project.texts()
+        for node in ast.walk(text.script.tree)
+        if isinstance(node, ast.Constant) and node.value in (wanted, f"mixed_{wanted}")
+    ]
 
 
 class ValidateOnce(Kind):
