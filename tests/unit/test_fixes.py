@@ -294,6 +294,13 @@ def test_a_callback_that_has_to_stay_in_the_training_is_not_sent_away(fixed, lin
     assert reason in found.advice[0].why
 
 
+def test_a_callback_that_asks_another_model_stays(fixed):
+    text = WATCH.replace("time.sleep(0.01)", "self.encoder.predict(rows)")
+    after, found = fixed(text, findings=measured("slow-epoch-callback", text, "self.encoder"))
+    assert after is None
+    assert "predict of a model" in found.advice[0].why
+
+
 def test_such_a_callback_is_called_less_often_only_where_records_may_be_lost(fixed):
     text = WATCH.replace("time.sleep(0.01)", "time.sleep(0.01); self.model.save('x.keras')")
     finding = measured("blocking-callback", text, "time.sleep(0.01)")
@@ -1079,6 +1086,11 @@ def test_a_training_that_watches_its_validation_is_not_validated_less(fixed):
     assert fixed(text, unsafe=True, findings=finding)[0] is None
     text = text.replace(", callbacks=[keras.callbacks.EarlyStopping()]", "")
     assert "validation_freq=5" in fixed(text, unsafe=True, findings=finding)[0]
+    assert "validation_freq=3" in fixed(text.replace("epochs=50", "epochs=3"), unsafe=True, findings=finding)[0]
+    reading = (
+        "class Line(keras.callbacks.Callback):\n    def on_epoch_end(self, epoch, logs):\n        logs['val_loss']\n"
+    )
+    assert fixed(text + reading, unsafe=True, findings=finding)[0] is None
 
 
 def test_a_policy_keeps_its_quotes(fixed):

@@ -20,6 +20,10 @@ LONGER = 0.5
 """One that takes this share is longer than all the rest: where records may be left out, that gains more."""
 EVERY = 10
 FILES = (".keras", ".weights.h5")
+MODEL_METHODS = listed(
+    "evaluate fit get_weights predict predict_on_batch save_weights set_weights stateless_call test_on_batch "
+    "train_on_batch"
+)
 CHECKPOINT_ARGUMENTS = listed(
     "filepath monitor verbose save_best_only save_weights_only mode save_freq initial_value_threshold"
 )
@@ -115,6 +119,10 @@ def _check_background(script: Script, owner: ast.ClassDef) -> None:
                         raise Unsure(f"{owner.name} changes {changed.id}, which the training reads")
         for call in script.calls_of(method):
             name = script.called(call)
+            if script.method(call) in MODEL_METHODS:
+                raise Unsure(
+                    f"{owner.name} calls {script.method(call)} of a model, which the training may change meanwhile"
+                )
             if name.startswith(("matplotlib.", "IPython.", "tensorflow.summary.", "input")):
                 raise Unsure(f"{owner.name} calls {name}, which belongs to the main thread")
 

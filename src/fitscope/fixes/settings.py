@@ -10,6 +10,7 @@ from fitscope.fixes.kind import Kind, Place, only
 from fitscope.fixes.text import Text
 from fitscope.model import Edit
 from fitscope.rules.model import TYPE_SETTERS
+from fitscope.source import Script
 
 SELDOM = 5
 MONITORS = ("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau", "BackgroundCheckpoint")
@@ -107,10 +108,22 @@ class ValidateSeldom(Kind):
             names = [script.called(value).rpartition(".")[2] for value in values if isinstance(value, ast.Call)]
             if not names or any(name in MONITORS for name in names):
                 raise Unsure(f"{ast.unparse(item)} may look at the validation after every epoch")
+        if any(_reads_validation(other.script) for other in place.project.texts()):
+            raise Unsure("a callback reads val_ numbers after every epoch")
         draft = place.draft(text)
         draft.set_keyword(call, "validation_freq", str(every))
         does = f"validates every {every} epochs" if every < epochs else "validates once, after the last epoch"
         return place.edit(draft, does, "the history has val_ numbers for these epochs only")
+
+
+def _reads_validation(script: Script) -> bool:
+    """Whether a callback of the script names a val_ number."""
+    own = [each for each in script.classes if script.derives(each, "keras.callbacks.")]
+    return any(
+        isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("val_")
+        for each in (*own, *(node for node in ast.walk(script.tree) if isinstance(node, ast.Lambda)))
+        for node in ast.walk(each)
+    )
 
 
 KINDS = (Float32(), ValidateOnce(), ValidateSeldom())
