@@ -279,6 +279,9 @@ def test_a_callback_that_got_the_model_elsewhere_is_refused():
     model = made()
     with pytest.raises(ModelError, match=r"self\.network"):
         fitted([fitscope.Background(Holds(model))], model)
+    encoder = keras.Sequential([keras.Input(X.shape[1:]), model.layers[0]])
+    with pytest.raises(ModelError, match=r"self\.network"):
+        fitted([fitscope.Background(Holds(encoder))], model)
     closure = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: model.predict(X, verbose=0))
     with pytest.raises(ModelError, match="has the model from model in <lambda>"):
         fitted([fitscope.Background(closure)], model)

@@ -64,9 +64,16 @@ def check_callback(callback: Any, snapshot: bool) -> None:
 
 
 def holds_model(callback: Any, model: Any) -> str | None:
-    """Where a callback has the trained model from, other than `self.model`; None if it has not."""
+    """Where a callback has the trained model or a part of it from, other than `self.model`; None if it has not."""
+    weights = {id(variable) for variable in model.variables}
+
+    def is_trained(value: Any) -> bool:
+        if value is model:
+            return True
+        return isinstance(value, keras.Layer) and any(id(variable) in weights for variable in value.variables)
+
     for name, value in vars(callback).items():
-        if value is model and name != "_model":
+        if name != "_model" and is_trained(value):
             return f"self.{name}"
     for function in _functions(callback):
         reached = {name: function.__globals__.get(name) for name in _names(function.__code__)}
@@ -77,7 +84,7 @@ def holds_model(callback: Any, model: Any) -> str | None:
             except ValueError:  # not yet filled
                 continue
         for name, value in reached.items():
-            if value is model:
+            if is_trained(value):
                 return f"{name} in {function.__name__}"
     return None
 
