@@ -813,6 +813,15 @@ def test_a_cache_moves_behind_the_work(fixed, before, after):
     assert fixed(f"{DECODE}data = {before}\n", findings=finding)[0] == f"{DECODE}data = {after}\n"
 
 
+def test_what_the_validation_maps_in_the_same_way_is_kept_as_well(fixed):
+    text = f"{DECODE}data = blobs.map(decode).batch(8)\nheld_out = others.map(decode).batch(8)\n"
+    text = text.replace("others.", "tf.data.Dataset.from_tensor_slices(y).")
+    finding = measured("repeated-preprocessing", text, "data = blobs")
+    assert fixed(text, findings=finding)[0] == text.replace(".map(decode)", ".map(decode).cache()")
+    random = text.replace("slices(y).", "slices(y).map(flip).")
+    assert fixed(random, findings=finding)[0].count(".cache()") == 1
+
+
 def test_a_cache_in_a_statement_of_its_own_moves_with_it(fixed):
     text = f"{DECODE}data = blobs\ndata = data.cache()\ndata = data.map(decode)\n"
     after, _ = fixed(text, findings=measured("misplaced-cache", text, "data.cache()"))

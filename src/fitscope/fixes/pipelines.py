@@ -156,9 +156,23 @@ class Cache(Kind):
                 "fitscope.materialize(dataset, folder) keeps them on disk"
             )
         draft = place.draft()
-        draft.chain(link.node, ".cache()")
+        for each in (link, *self._others(script, link)):
+            draft.chain(each.node, ".cache()")
         price = f"up to {words.size(size)} of memory" if size is not None else "memory for all of its results"
         return place.edit(draft, f"the map runs once, and its results are kept: {price}")
+
+    @staticmethod
+    def _others(script: Script, link: Link) -> list[Link]:
+        """Maps with the same function in other pipelines, as that of the validation, that may be kept as well."""
+        found: list[Link] = []
+        for chain in script.chains():
+            if link in chain.links or {"take", "cache", "snapshot", "repeat"} & {each.name for each in chain.links}:
+                continue
+            alike = [each for each in chain.links if each.name == "map" and each.sure and _same_function(each, link)]
+            for each in alike[:1]:
+                changing = any(changes_between_passes(script, other) for other in chain.before(each))
+                found += [] if changing or each in found else [each]
+        return found
 
     @staticmethod
     def _bytes(place: Place, link: Link) -> int | None:
@@ -184,6 +198,11 @@ class Cache(Kind):
                         passes = max(1, called.epochs)
                         return round(int(stage["bytes"]) * max(each) * called.steps / passes)
         return None
+
+
+def _same_function(one: Link, other: Link) -> bool:
+    functions = [each.node.args[0] for each in (one, other) if each.node.args]
+    return len(functions) == 2 and ast.unparse(functions[0]) == ast.unparse(functions[1])
 
 
 class MoveCache(Kind):

@@ -261,7 +261,7 @@ def _is_array(script: Script, node: ast.expr, depth: int = 4) -> bool:
     if isinstance(node, ast.BinOp):
         return _is_array(script, node.left, depth) or _is_array(script, node.right, depth)
     if isinstance(node, ast.Subscript):
-        return isinstance(node.slice, ast.Slice) and _is_array(script, node.value, depth)
+        return _is_array(script, node.value, depth)
     if isinstance(node, ast.Call):
         drawn = script.called(node).startswith(("numpy.", *RANDOM))
         return drawn or script.method(node) in ("astype", "reshape")
