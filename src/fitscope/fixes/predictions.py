@@ -260,8 +260,8 @@ def _is_array(script: Script, node: ast.expr, depth: int = 4) -> bool:
     """Whether the file shows that an expression is an array, by how it is made or by what is done with its name."""
     if isinstance(node, ast.BinOp):
         return _is_array(script, node.left, depth) or _is_array(script, node.right, depth)
-    if isinstance(node, ast.Subscript):
-        return _is_array(script, node.value, depth)
+    if isinstance(node, ast.Subscript):  # only an array takes an array for an index
+        return _is_array(script, node.value, depth) or _is_array(script, node.slice, depth)
     if isinstance(node, ast.Call):
         drawn = script.called(node).startswith(("numpy.", *RANDOM))
         return drawn or script.method(node) in ("astype", "reshape")
