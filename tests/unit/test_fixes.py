@@ -994,7 +994,7 @@ def test_a_data_loader_gets_processes_and_keeps_its_order(fixed, before, after):
 def test_workers_in_a_dictionary_of_settings_are_left_out_there(fixed):
     text = f"settings = {{'batch_size': 32, 'num_workers': 6}}\n{TORCH}loader = DataLoader(rows, **settings)\n"
     finding = measured("counterproductive-workers", text, "DataLoader(rows")
-    assert fixed(text, findings=finding)[0] == text.replace("'num_workers': 6", "'num_workers': 0")
+    assert fixed(text, unsafe=True, findings=finding)[0] == text.replace("'num_workers': 6", "'num_workers': 0")
     kept = text.replace("6}", "6, 'persistent_workers': True}")
     assert fixed(kept, findings=finding)[0] is None
 
@@ -1055,13 +1055,13 @@ def test_a_generator_that_draws_where_others_draw_is_read_ahead_at_a_risk(fixed)
 def test_processes_that_cost_more_than_they_give_are_left_out(fixed, before, after):
     text = f"{TORCH}loader = {before}\nfor x, y in loader:\n    train(x, y)\n"
     finding = measured("counterproductive-workers", text, "for x, y")
-    changed, found = fixed(text, findings=finding)
+    changed, found = fixed(text, unsafe=True, findings=finding)
     assert changed == text.replace(before, after)
-    assert found.edits[0].safe
+    assert found.edits[0].safe is ("True" not in before)  # it shuffles
     drawing = text.replace("return open(", "return torch.rand(2), open(")
     assert not fixed(drawing, unsafe=True, findings=finding)[1].edits[0].safe
     other = f"other = {before}\n"
-    assert fixed(text + other, findings=finding)[0] == text.replace(before, after) + other
+    assert fixed(text + other, unsafe=True, findings=finding)[0] == text.replace(before, after) + other
     assert fixed(text + other, findings=measured("counterproductive-workers", text, "train(x"))[0] is None  # which?
     endless = text.replace("torch.utils.data.Dataset", "torch.utils.data.IterableDataset")
     assert fixed(endless, unsafe=True, findings=finding)[0] is None

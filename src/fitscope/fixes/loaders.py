@@ -20,6 +20,8 @@ WIDTH = 100
 """Characters of an expression that still fit on a line."""
 LONG_WAIT = 0.05
 """Seconds of waiting per batch from which on more workers are taken."""
+DRAWN_LATER = "the order is drawn at another time, so that it may be another one at the same seed"
+"""What becomes of a DataLoader's shuffling with other workers: others draw from the same numbers, as Dropout does."""
 ELEMENTWISE = listed(
     "abs cast ceil convert_image_dtype cos exp floor log log1p negative relu round sigmoid sin sqrt square tanh"
 )
@@ -61,17 +63,14 @@ class MoreWorkers(Kind):
         draft = place.draft(text)
         draft.set_keyword(call, "num_workers", str(number))
         does = f"{number} processes load batches; their order stays"
-        ordered = (
-            text.script.argument(call, "shuffle", 2) is None and text.script.argument(call, "sampler", 3) is None
-        )
+        ordered = _is_ordered(text.script, call)
         fits = [each for other in place.project.texts() for each in other.script.model_calls("fit")]
         if ordered and len(fits) < 2:
             # Kept workers draw one random number less per epoch, which a shuffle, here or later, would notice.
             draft.set_keyword(call, "persistent_workers", "True")
         risk = f"{owner.name}.__getitem__ runs in several processes, and {reason}" if reason else ""
         if not ordered:
-            # Seen with Keras' Dropout, which draws from the same numbers at every step.
-            risk = risk or "the order is drawn at another time, so that it may be another one at the same seed"
+            risk = risk or DRAWN_LATER
         if place.project.backend not in (None, "torch"):
             risk = risk or f"{place.project.backend} may hang in processes that are forked from it"
         return place.edit(draft, does, risk)
@@ -217,7 +216,9 @@ class NoProcesses(Kind):
             if name.startswith(RANDOM)
         ]
         risk = f"loading draws random numbers ({drawn[0]}), which are others in each process" if drawn else ""
-        return place.edit(draft, "the batches are loaded in the training's own process; their order stays", risk)
+        if not all(_is_ordered(found[0][0].script, call) for _, call in found):
+            risk = risk or DRAWN_LATER
+        return place.edit(draft, "the batches are loaded in the training's own process", risk)
 
 
 def _takes_workers(place: Place, owner: ast.ClassDef) -> tuple[Text, list[ast.Call]]:
@@ -263,6 +264,12 @@ def _listed_workers(script: Script, call: ast.Call) -> ast.expr | None:
             if not {"persistent_workers", "prefetch_factor", "worker_init_fn"} & set(entries):
                 return entries.get("num_workers")
     return None
+
+
+def _is_ordered(script: Script, call: ast.Call) -> bool:
+    """Whether a DataLoader gives its rows in their own order, as far as the source shows."""
+    given = [script.argument(call, "shuffle", 2), script.argument(call, "sampler", 3)]
+    return given == [None, None] and not any(keyword.arg is None for keyword in call.keywords)
 
 
 def _used(place: Place) -> list[ast.expr]:
