@@ -19,7 +19,11 @@ PURE_METHODS = frozenset(
     )
 )
 """Methods of arrays, strings and dictionaries that change nothing."""
-PYTHON_VALUES = listed("bool float int print input open breakpoint")
+DRAWN_IN_GRAPHS = listed("tensorflow.random. tensorflow.image.random_ tensorflow.nn.dropout")
+IN_GRAPHS = listed("add_loss add_metric apply apply_gradients assign assign_add assign_sub update_state watch")
+"""Methods that do in every step of a graph what they do without one."""
+OUT_OF_ITERATORS = listed("choice get_next integers next pop popleft sample")
+PYTHON_VALUES = listed("bool float int print input open breakpoint next")
 """What needs values, not the tensors of a graph, or happens once instead of in every step."""
 
 
@@ -111,9 +115,11 @@ def graph_obstacle(script: Script, function: Function, depth: int = 2) -> str | 
         if isinstance(node, ast.Call):
             name = script.called(node)
             last = name.rpartition(".")[2]
-            if name in PYTHON_VALUES or last in ("numpy", "item", "append", "write", "info", "debug"):
-                return f"it calls {name.removeprefix('.')}, which in a graph happens once or fails"
-            if name.startswith(("numpy.", "random.", "time.", "matplotlib.")):
+            alone = isinstance(script.parents.get(node), ast.Expr) and script.function(node.func) is None
+            effect = alone and script.dotted(node.func) is None and last not in IN_GRAPHS
+            if name in PYTHON_VALUES or last in ("numpy", "item", "append", *OUT_OF_ITERATORS) or effect:
+                return f"it calls {ast.unparse(node.func)}, which in a graph happens once or fails"
+            if name.startswith(("numpy.", "random.", "time.", "matplotlib.", "logging.")):
                 return f"it calls {name}, which in a graph happens once"
             inner = script.function(node.func)
             if inner is not None and inner is not function and depth:
@@ -123,14 +129,62 @@ def graph_obstacle(script: Script, function: Function, depth: int = 2) -> str | 
     return None
 
 
-def drawn(script: Script, function: Function, depth: int = 2) -> str | None:
+def drawn(script: Script, function: Function) -> str | None:
     """What a function draws random numbers with of which a graph draws others, itself or through functions."""
-    for call in script.own_calls(function):
-        name, inner = script.called(call), script.function(call.func)
-        if name.startswith("tensorflow.random."):
-            return name
-        if inner is not None and inner is not function and depth:
-            found = drawn(script, inner, depth - 1)
-            if found is not None:
-                return found
+    names = map(script.called, script.calls_of(function))
+    return next((name for name in names if name.startswith(DRAWN_IN_GRAPHS)), None)
+
+
+def is_shared(name: str) -> bool:
+    """Whether a call draws from random numbers that all share."""
+    return name.startswith(RANDOM) and not name.endswith((".default_rng", ".Generator", ".seed"))
+
+
+def reached(script: Script, function: Function, depth: int = 2) -> list[Function]:
+    """A function and those of the script that it calls."""
+    found = [function]
+    for call in script.own_calls(function) if depth else ():
+        inner = script.function(call.func)
+        if inner is not None and inner not in found:
+            found += [each for each in reached(script, inner, depth - 1) if each not in found]
+    return found
+
+
+def changes_outside(script: Script, function: Function) -> str | None:
+    """What a function reads, itself or through functions, that has another value later; None if there is nothing."""
+    inside = reached(script, function)
+    for each in inside:
+        for node in script.own(each):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                changing = _rebound(script, node, inside)
+            else:
+                changing = isinstance(node, ast.Attribute | ast.Subscript) and _set_later(script, node)
+            if changing:
+                return f"it uses {ast.unparse(node)}, which changes outside of it"
     return None
+
+
+def _rebound(script: Script, name: ast.Name, inside: list[Function]) -> bool:
+    """Whether a name from outside of some functions is bound more than once."""
+    bindings = script.bindings(name)
+    if any(
+        script.function_of(each.node) in inside or each.node in inside or each.how == "parameter" for each in bindings
+    ):
+        return False
+    again = any(each.how in ("augment", "loop") or script.loops(each.node) for each in bindings)
+    return len(bindings) > 1 or again
+
+
+def _set_later(script: Script, used: ast.Attribute | ast.Subscript) -> bool:
+    """Whether what is read as `a.name` or `a["name"]` is set anywhere but where an object is made."""
+    for each in ast.walk(script.tree):
+        if not isinstance(each, ast.Attribute | ast.Subscript) or not isinstance(each.ctx, ast.Store):
+            continue
+        if isinstance(each, ast.Attribute) and isinstance(used, ast.Attribute):
+            later = each.attr == used.attr and getattr(script.function_of(each), "name", "") != "__init__"
+        else:
+            keys = [script.literal(item.slice) for item in (each, used) if isinstance(item, ast.Subscript)]
+            later = len(keys) == 2 and keys[0] == keys[1] and isinstance(keys[0], str)
+        if later:
+            return True
+    return False

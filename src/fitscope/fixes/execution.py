@@ -7,8 +7,9 @@ import re
 
 from fitscope.fixes.callbacks import listed_callbacks
 from fitscope.fixes.draft import Unsure
-from fitscope.fixes.effects import drawn, graph_obstacle
+from fitscope.fixes.effects import changes_outside, drawn, graph_obstacle, reached
 from fitscope.fixes.kind import Kind, Place, only
+from fitscope.fixes.text import Text
 from fitscope.model import Edit
 from fitscope.rules.compiling import changes, is_number
 from fitscope.source import BATCH_HOOKS, Script
@@ -81,6 +82,9 @@ class DropEager(Kind):
         ]
         text, call = only(here or found, "switch that turns compiling off")
         draft = place.draft(text)
+        risk = ""
+        if not _flag(text.script, call, measured=False):
+            risk = "run_eagerly no longer follows what it was set from"
         if text.script.method(call) == "compile":
             draft.remove_keyword(call, "run_eagerly")
         else:
@@ -88,7 +92,6 @@ class DropEager(Kind):
             if not isinstance(statement, ast.Expr):
                 raise Unsure("the switch is part of a larger expression")
             draft.remove_statement(statement)
-        risk = ""
         for other in place.project.texts():
             for inner in other.script.inner():
                 reason = graph_obstacle(other.script, inner.function) or _other_numbers(other.script, inner.function)
@@ -104,13 +107,12 @@ def _flag(script: Script, call: ast.Call, *, measured: bool) -> bool:
     flag: ast.expr | None = None
     if script.method(call) == "compile":
         flag = script.argument(call, "run_eagerly")
-        if measured and isinstance(flag, ast.Name | ast.Attribute | ast.Subscript):
-            return True
     elif name == "tensorflow.config.run_functions_eagerly" or (
         name == "jax.config.update" and call.args and script.literal(call.args[0]) == "jax_disable_jit"
     ):
         flag = call.args[SWITCHES[name]] if len(call.args) > SWITCHES[name] else None
-    return isinstance(flag, ast.Constant) and flag.value is True
+    variable = measured and isinstance(flag, ast.Name | ast.Attribute | ast.Subscript)
+    return variable or (isinstance(flag, ast.Constant) and flag.value is True)
 
 
 class CompileStep(Kind):
@@ -129,13 +131,13 @@ class CompileStep(Kind):
             if isinstance(function, ast.FunctionDef) and _is_step(text.script, function)
         ]
         here = [(text, each) for text, each in found if text.path == place.text.path and each is place.function()]
-        chosen = here or found
-        if not chosen or len({text.path for text, _ in chosen}) > 1:
-            only(chosen, "function of its own that is the training step")
+        chosen = here or _in_loop(place, found)
+        if not chosen:
+            chosen = [only(found, "function of its own that is the training step")]
         text, script = chosen[0][0], chosen[0][0].script
         draft, risks = place.draft(text), []
         for _, function in chosen:
-            reason = graph_obstacle(script, function) or _closes_over(script, function)
+            reason = graph_obstacle(script, function) or changes_outside(script, function) or _unfreezes(place)
             if reason is not None:
                 raise Unsure(f"{function.name} cannot become a graph as it is: {reason}")
             for call in script.callers(function):
@@ -147,6 +149,27 @@ class CompileStep(Kind):
         graphs = "are compiled into graphs" if len(chosen) > 1 else "is compiled into a graph"
         risk = next(filter(None, risks), "")
         return place.edit(draft, f"{names} {graphs}; the losses may differ in the last digits", risk)
+
+
+def _in_loop(place: Place, found: list[tuple[Text, ast.FunctionDef]]) -> list[tuple[Text, ast.FunctionDef]]:
+    """Those functions that the loop at the finding's line calls."""
+    script = place.script
+    loops = [node for node in ast.walk(script.tree) if isinstance(node, ast.For | ast.While)]
+    around = [node for node in loops if node.lineno <= place.line <= (node.end_lineno or 0)]
+    calls = [each for loop in around[-1:] for each in ast.walk(loop) if isinstance(each, ast.Call)]
+    called = [script.function(each.func) for each in calls]
+    return [(text, function) for text, function in found if text.path == place.text.path and function in called]
+
+
+def _unfreezes(place: Place) -> str | None:
+    """Why a graph would keep the weights that it began with: others are to be trained later."""
+    for text in place.project.texts():
+        for node in ast.walk(text.script.tree):
+            target = node.targets[0] if isinstance(node, ast.Assign) else None
+            set_here = isinstance(target, ast.Attribute) and target.attr == "trainable"
+            if set_here and text.script.literal(node.value) is not False:  # type: ignore[attr-defined]
+                return "layers are made trainable, which a graph that exists does not notice"
+    return None
 
 
 def _other_numbers(script: Script, function: Function) -> str:
@@ -162,38 +185,8 @@ def _is_step(script: Script, function: ast.FunctionDef) -> bool:
     loops = any(isinstance(node, ast.For | ast.While) for node in script.own(function))
     owner = script.class_of(function)
     of_keras = owner is not None and script.derives(owner, "keras.")
-    return tape and applies and not loops and not of_keras and not script.decorators(function)
-
-
-def _closes_over(script: Script, function: ast.FunctionDef) -> str | None:
-    """Why a graph would keep an old value of a name from outside."""
-    owner = script.class_of(function)
-    for node in script.own(function):
-        if owner is not None and isinstance(node, ast.Attribute) and _set_later(script, owner, node):
-            return f"it uses {ast.unparse(node)}, which changes outside of it"
-        if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
-            continue
-        bindings = script.bindings(node)
-        outside = [
-            each for each in bindings if script.function_of(each.node) is not function and each.node is not function
-        ]
-        if node.id in script.parameters(function) or not outside:
-            continue
-        if len(outside) > 1 or outside[0].how in ("augment", "loop"):
-            return f"it uses {node.id}, which changes outside of it"
-    return None
-
-
-def _set_later(script: Script, owner: ast.ClassDef, used: ast.Attribute) -> bool:
-    """Whether an attribute of `self` is set anywhere but where the object is made."""
-    if not isinstance(used.value, ast.Name) or used.value.id != "self":
-        return False
-    for each in ast.walk(script.tree):
-        if isinstance(each, ast.Attribute) and each.attr == used.attr and isinstance(each.ctx, ast.Store):
-            function = script.function_of(each)
-            if script.class_of(each) is not owner or getattr(function, "name", "") != "__init__":
-                return True
-    return False
+    plain = not script.decorators(function) and not script.mentioned(function)
+    return tape and applies and not loops and not of_keras and plain
 
 
 class TensorArgument(Kind):
@@ -293,6 +286,8 @@ class OneGraph(Kind):
             if name == "tensorflow.function"
         ]
         text, decorator = only(found, f"function {said[1]} that is decorated with @tf.function")
+        if any(_reads_shape(each.script) for each in place.project.texts()):
+            raise Unsure("something reads the shape of a tensor, which one graph for all shapes does not know")
         draft = place.draft(text)
         if not isinstance(decorator, ast.Call):
             draft.replace(decorator, f"{draft.source(decorator)}(reduce_retracing=True)")
@@ -305,6 +300,20 @@ class OneGraph(Kind):
         else:
             draft.set_keyword(decorator, "reduce_retracing", "True")
         return place.edit(draft, "one graph serves all shapes; the losses may differ in the last digits")
+
+
+def _reads_shape(script: Script) -> bool:
+    """Whether a compiled step or a layer of the script asks a tensor for its shape, or for its length."""
+    compiled = [each for each in script.functions if "tensorflow.function" in script.decorators(each)]
+    for function in (*compiled, *(inner.function for inner in script.inner())):
+        for each in reached(script, function):
+            for node in script.own(each):
+                if isinstance(node, ast.Call) and script.called(node) == "len":
+                    return True
+                shape = isinstance(node, ast.Attribute) and node.attr in ("shape", "get_shape")
+                if shape and script.dotted(node) not in ("tensorflow.shape", "keras.ops.shape"):
+                    return True
+    return False
 
 
 class BuildOnce(Kind):

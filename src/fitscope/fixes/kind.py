@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fitscope.fixes.draft import Draft, Unsure
-from fitscope.fixes.effects import RANDOM
+from fitscope.fixes.effects import is_shared
 from fitscope.fixes.text import Text
 from fitscope.model import Called, Edit, Finding, FitscopeError, Run, Where
 from fitscope.source import Script
@@ -182,10 +182,9 @@ class Place:
             fits = set(script.model_calls("fit"))
             for each in script.calls:
                 name = script.called(each)
-                drawn = name.startswith(RANDOM) and not name.endswith((".default_rng", ".Generator", ".seed"))
                 other = each in fits and not script.one_row(script.argument(each, "x", 0))
                 shuffled = script.literal(script.argument(each, "shuffle")) is True
-                if drawn or other or shuffled or script.method(each) == "shuffle":
+                if is_shared(name) or other or shuffled or script.method(each) == "shuffle":
                     return True
         return False
 

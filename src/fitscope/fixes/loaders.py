@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from fitscope.fixes.draft import Draft, Unsure
-from fitscope.fixes.effects import RANDOM, state_of
+from fitscope.fixes.effects import RANDOM, changes_outside, is_shared, state_of
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.fixes.pipelines import links_at
 from fitscope.fixes.text import Text
@@ -14,6 +14,8 @@ from fitscope.source import LOADER_BASES, Script
 from fitscope.syntax import FUNCTIONS, Function, listed
 
 FEW_WORKERS, MANY_WORKERS = 4, 8
+WITH_WORKERS = ("persistent_workers", "prefetch_factor", "multiprocessing_context", "timeout")
+"""Settings that a DataLoader takes only if it has workers."""
 NUM_WORKERS_PLACE = 5
 """Where `num_workers` stands among the arguments of a DataLoader."""
 WIDTH = 100
@@ -97,12 +99,17 @@ class ReadAhead(Kind):
         function = script.function(made.func) if isinstance(made, ast.Call) else None
         if not isinstance(made, ast.Call) or function is None or not script.is_generator(function):
             raise Unsure("the source shows no generator that this fit is given")
-        if script.argument(fit, "steps_per_epoch") is None:
-            raise Unsure("without steps_per_epoch the generator may end, and nobody knows after how many batches")
+        if script.argument(fit, "steps_per_epoch") is None or not _goes_on(script, function):
+            raise Unsure("the generator may end, and nobody knows after how many batches")
         if isinstance(data, ast.Name) and len(script.references(data.id)) > 1:
             raise Unsure(f"{data.id} is read elsewhere, too")
-        if set(script.model_calls("predict", "evaluate")) & set(script.own_calls(function)):
+        if script.loops(fit):
+            raise Unsure("several trainings may go on with the generator where the last one stopped")
+        if any(_asks_model(script, call) for call in script.calls_of(function)):
             raise Unsure("the generator asks the model, which changes meanwhile")
+        reason = changes_outside(script, function) or _reused(script, function)
+        if reason is not None:
+            raise Unsure(f"what is read ahead may not be what it would be later: {reason}")
         for name in (node for node in ast.walk(made) if isinstance(node, ast.Name)):
             if len(script.bindings(name)) > 1:
                 raise Unsure(f"{name.id} has another value later")
@@ -113,26 +120,51 @@ class ReadAhead(Kind):
 
     @staticmethod
     def _risk(place: Place, script: Script, function: Function) -> str:
-        """The risk that two draw in turns from the random numbers that all share."""
-        own = set(script.calls_of(function))
-        drawn = [name for name in map(script.called, own) if _is_shared(name)]
-        others = [
-            other.script.called(call)
-            for other in place.project.texts()
-            for each in other.script.functions
-            for call in other.script.own_calls(each)
-            if call not in own
-        ]
-        if drawn and any(_is_shared(name) for name in others):
+        """The risk that two draw in turns from the same random numbers."""
+        own = script.calls_of(function)
+        drawn = [script.called(call) for call in own if is_shared(script.called(call))]
+        calls = [(each.script, call) for each in place.project.texts() for call in each.script.calls]
+        others = any(is_shared(other.called(call)) for other, call in calls if call not in own)
+        if drawn and (others or len(script.callers(function)) > 1):
             return f"it draws from {drawn[0]}, as others do, and now earlier than they"
+        for node in (each for each in script.own(function) if isinstance(each, ast.Name)):
+            values = script.values(node)
+            maker = any(isinstance(value, ast.Call) and _makes_numbers(script.called(value)) for value in values)
+            outer = maker and all(script.function_of(value) is not function for value in values)
+            if outer and any(script.function_of(each) is not function for each in script.references(node.id)):
+                return f"it draws from {node.id}, as others do, and now earlier than they"
         return ""
 
 
-def _is_shared(name: str) -> bool:
-    """Whether a call draws from random numbers that all share."""
-    return name.startswith(("numpy.random.", "random.")) and not name.endswith(
-        (".default_rng", ".seed", ".Generator")
-    )
+def _goes_on(script: Script, function: Function) -> bool:
+    """Whether a generator never ends."""
+    loops = [node for node in script.own(function) if isinstance(node, ast.While)]
+    endless = any(isinstance(loop.test, ast.Constant) and loop.test.value for loop in loops)
+    return endless and not any(isinstance(node, ast.Return | ast.Break) for node in script.own(function))
+
+
+def _asks_model(script: Script, call: ast.Call) -> bool:
+    asked = script.method(call) in ("evaluate", "predict", "predict_on_batch", "test_on_batch", "get_weights")
+    return asked or script.is_model(call.func) or script.is_layer(call.func)
+
+
+def _reused(script: Script, function: Function) -> str | None:
+    """Why a batch may be overwritten while it waits: it is an array that the generator fills anew."""
+    filled = {
+        node.value.id
+        for node in script.own(function)
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)
+    }
+    for node in (each for each in script.own(function) if isinstance(each, ast.Yield)):
+        for name in (each for each in ast.walk(node) if isinstance(each, ast.Name) and each.id in filled):
+            inner = script.loops(node)[:1]
+            if not all(script.loops(each.node)[:1] == inner for each in script.bindings(name)):
+                return f"{name.id} is filled anew for every batch"
+    return None
+
+
+def _makes_numbers(name: str) -> bool:
+    return name.endswith((".default_rng", ".RandomState", "random.Random"))
 
 
 class OneWorker(Kind):
@@ -151,15 +183,19 @@ class OneWorker(Kind):
                 draft.remove_keyword(call, "use_multiprocessing")
                 processes = True
         if processes:
-            return place.edit(draft, "one thread of the training's own process loads the batches")
+            calls = [call for each in text.script.functions for call in text.script.calls_of(each)]
+            drawn = [name for name in map(text.script.called, calls) if is_shared(name)]
+            risk = f"loading may draw random numbers ({drawn[0]}), which are others in each process" if drawn else ""
+            return place.edit(draft, "one thread of the training's own process loads the batches", risk)
         return place.edit(draft, "one thread loads the batches, as Python code that computes cannot use more")
 
     @staticmethod
     def _given(place: Place) -> tuple[Text, list[ast.Call]]:
         """The calls that ask for workers: of the loader that the finding points at, or of the only one that does."""
-        owners = [_loader(place)[0]] if place.owner() is not None else place.script.classes
+        used = [place.script.local_class(value.func) for value in _used(place) if isinstance(value, ast.Call)]
+        owners = [_loader(place)[0]] if place.owner() is not None else used
         found = []
-        for owner in owners:
+        for owner in dict.fromkeys(each for each in owners if each is not None):
             if place.script.derives(owner, LOADER_BASES) and not _is_torch(place.script, owner):
                 text, calls = _takes_workers(place, owner)
                 calls = [call for call in calls if any(keyword.arg == "workers" for keyword in call.keywords)]
@@ -190,6 +226,9 @@ class NoProcesses(Kind):
             found = [(text, call) for text, call in found if text.path == place.text.path and call in _used(place)]
         if not found:
             raise Unsure("the source shows no DataLoader with num_workers, or not which of them is meant")
+        named = [call for text, call in found if text.script.argument(call, "num_workers", NUM_WORKERS_PLACE)]
+        if any(keyword.arg is None for call in named for keyword in call.keywords):
+            raise Unsure("settings of its workers may be in a dictionary")
         if any(keyword.arg == "worker_init_fn" for _, call in found for keyword in call.keywords):
             raise Unsure("its worker_init_fn is called in worker processes only")
         for other in place.project.texts():
@@ -204,7 +243,7 @@ class NoProcesses(Kind):
                 draft.replace(call.args[NUM_WORKERS_PLACE], "0")
             else:
                 draft.set_keyword(call, "num_workers", "0")
-            for name in ("persistent_workers", "prefetch_factor", "multiprocessing_context", "timeout"):
+            for name in WITH_WORKERS:
                 if any(keyword.arg == name for keyword in call.keywords):
                     draft.remove_keyword(call, name)
         drawn = [
@@ -261,7 +300,8 @@ def _listed_workers(script: Script, call: ast.Call) -> ast.expr | None:
             entries = {
                 script.literal(key): value for key, value in zip(values[0].keys, values[0].values, strict=True)
             }
-            if not {"persistent_workers", "prefetch_factor", "worker_init_fn"} & set(entries):
+            read = len(script.references(keyword.value.id)) if isinstance(keyword.value, ast.Name) else 2
+            if read == 1 and None not in entries and not {*WITH_WORKERS, "worker_init_fn"} & set(entries):
                 return entries.get("num_workers")
     return None
 
@@ -307,19 +347,11 @@ class Window(Kind):
         call = only(
             [each for each in place.calls() if script.called(each) == "numpy.load"], "numpy.load at this place"
         )
-        if (
-            any(keyword.arg in ("mmap_mode", "allow_pickle", None) for keyword in call.keywords)
-            or len(call.args) != 1
-        ):
-            raise Unsure("this numpy.load has settings of its own")
-        archives = [
-            node for node in ast.walk(script.tree) if isinstance(node, ast.Constant) and _is_archive(node.value)
-        ]
-        if archives:
-            raise Unsure("an .npz archive cannot be mapped")
+        if call.keywords or len(call.args) != 1 or not _is_path(script, call.args[0]):
+            raise Unsure("what this numpy.load is given cannot be mapped for sure")
         uses = self._uses(script, call)
-        if not uses or not all(isinstance(use, ast.Subscript) and isinstance(use.ctx, ast.Load) for use in uses):
-            raise Unsure("that only a part of the array is used cannot be told from the source")
+        if not uses or not all(_copies_part(script, use) for use in uses):
+            raise Unsure("that only a copy of a part of the array is used cannot be told from the source")
         draft = place.draft()
         draft.set_keyword(call, "mmap_mode", '"r"')
         return place.edit(draft, "of the file only the part that is used is read")
@@ -338,8 +370,26 @@ class Window(Kind):
         return [parent]
 
 
-def _is_archive(value: object) -> bool:
-    return isinstance(value, str) and value.endswith(".npz")
+def _is_path(script: Script, node: ast.expr) -> bool:
+    """Whether what `numpy.load` is given is surely no open file."""
+    if isinstance(node, ast.Name):
+        opened = [each for each in ast.walk(script.tree) if isinstance(each, ast.withitem)]
+        names = [each.optional_vars.id for each in opened if isinstance(each.optional_vars, ast.Name)]
+        made = [script.called(value) for value in script.values(node) if isinstance(value, ast.Call)]
+        return node.id not in names and "open" not in made
+    return isinstance(node, ast.Attribute | ast.Constant | ast.JoinedStr | ast.Subscript | ast.BinOp)
+
+
+def _copies_part(script: Script, use: ast.AST | None) -> bool:
+    """`np.array(whole[a:b])`, `whole[a:b].astype(…)`: of a part of the array nothing but a copy is used."""
+    if not isinstance(use, ast.Subscript) or not isinstance(use.ctx, ast.Load):
+        return False
+    if isinstance(script.literal(use.slice), str):  # an archive, which is not mapped
+        return False
+    parent = script.parents.get(use)
+    if isinstance(parent, ast.Attribute) and parent.value is use:
+        return parent.attr in ("astype", "copy") and isinstance(script.parents.get(parent), ast.Call)
+    return isinstance(parent, ast.Call) and use in parent.args and script.called(parent) == "numpy.array"
 
 
 class Slices(Kind):

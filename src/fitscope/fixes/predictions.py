@@ -14,23 +14,12 @@ from fitscope.source import Script
 from fitscope.syntax import listed
 
 MANY_ROWS = 1024
-KNOWN = (
-    "numpy.",
-    "float",
-    "int",
-    "bool",
-    "len",
-    "abs",
-    "round",
-    "print",
-    "str",
-    "max",
-    "min",
-    "sum",
-    "tuple",
-    "list",
-)
-"""What a loop over rows may call beside the prediction: none of it changes the model or the rows."""
+KNOWN = listed("abs bool float int len list max min print round str sum tuple")
+"""What a loop over rows may call beside the prediction and NumPy: none of it changes the model or the rows."""
+AT_ONCE = listed("list max min sum sorted tuple")
+"""What goes through a generator expression to its end, at once."""
+LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await)
+NO_ARRAYS = ("numpy.array_split", "numpy.load", "numpy.split")
 KNOWN_METHODS = listed(
     "append add extend item argmax max min mean sum round astype squeeze flatten ravel tolist copy numpy"
 )
@@ -84,20 +73,16 @@ class OneCall(Kind):
         rows = _rows(script, clause.target, clause.iter, call)
         whole = self._whole(script, call, rows)
         _undisturbed(script, loop, call, rows)
+        _plain_model(script, call)
         draft = place.draft()
         name = draft.free_name("prediction", "predicted", "row_prediction")
-        used = {id(node) for node in ast.walk(call)}
-        others = [
-            node
-            for node in ast.walk(loop)
-            if isinstance(node, ast.Name) and node.id == rows.row and isinstance(node.ctx, ast.Load)
-            if id(node) not in used
-        ]
         _take_first(script, draft, call, name)
-        arguments = [draft.source(each) for each in call.keywords if each.arg not in ("x", "batch_size")]
-        assert isinstance(call.func, ast.Attribute)
-        predicted = f"{draft.source(call.func)}({', '.join([whole, *arguments])})"
-        self._head(draft, rows, name, predicted, keep_row=bool(others))
+        arguments = [each for each in call.keywords if each.arg not in ("x", "batch_size")]
+        if any(_names(each) & _names(rows.target) for each in arguments):
+            raise Unsure("the settings of this predict change from row to row")
+        written = [whole, *map(draft.source, arguments)]
+        predicted = f"{draft.source(call.func)}({', '.join(written)})"
+        self._head(draft, rows, name, predicted, keep_row=_row_is_used(script, loop, call, rows))
         does = "predicts all rows in one call before the loop"
         return place.edit(draft, does, _draws(place, "and it is called less often"))
 
@@ -143,10 +128,11 @@ class OneCall(Kind):
             if alone and script.called(given) in ("numpy.array", "numpy.asarray") and not given.keywords:
                 return array
         if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "reshape":
-            one, *shape = _shape(given)
-            names = {node.id for each in shape for node in ast.walk(each) if isinstance(node, ast.Name)}
-            if _is_row(given.func.value, rows) and script.literal(one) == 1 and not names & {rows.row, rows.index}:
-                return f"{array}.reshape({', '.join([f'len({array})', *map(ast.unparse, shape)])})"
+            shape = _shape(given)
+            names = {name for each in shape for name in _names(each)}
+            one = script.literal(shape[0]) if shape and not given.keywords else None
+            if _is_row(given.func.value, rows) and one == 1 and not names & {rows.row, rows.index}:
+                return f"{array}.reshape({', '.join([f'len({array})', *map(ast.unparse, shape[1:])])})"
         raise Unsure("how a row is made a batch cannot be told for all of them")
 
 
@@ -155,7 +141,12 @@ def _around(script: Script, call: ast.Call) -> tuple[ast.AST, Any]:
     child: ast.AST = call
     for each in script.ancestors(call):
         if isinstance(each, ast.ListComp | ast.GeneratorExp):
-            if len(each.generators) == 1 and child is each.elt and not each.generators[0].ifs:
+            if (
+                len(each.generators) == 1
+                and child is each.elt
+                and not each.generators[0].ifs
+                and _at_once(script, each)
+            ):
                 return each, each.generators[0]
             break
         if isinstance(each, ast.For):
@@ -168,6 +159,12 @@ def _around(script: Script, call: ast.Call) -> tuple[ast.AST, Any]:
             break
         child = each
     raise Unsure("it is in no loop that goes straight through rows")
+
+
+def _at_once(script: Script, made: ast.ListComp | ast.GeneratorExp) -> bool:
+    """Whether a comprehension is gone through where it stands, to its end."""
+    parent = script.parents.get(made)
+    return isinstance(made, ast.ListComp) or (isinstance(parent, ast.Call) and script.called(parent) in AT_ONCE)
 
 
 def _rows(script: Script, target: ast.expr, source: ast.expr, call: ast.Call) -> _Rows:
@@ -202,19 +199,66 @@ def _counted(node: ast.expr) -> ast.expr | None:
 
 
 def _undisturbed(script: Script, loop: ast.AST, call: ast.Call, rows: _Rows) -> None:
-    """Raises Unsure if a round of the loop may change what the next one predicts, or leave the loop."""
+    """Raises Unsure if a round of the loop may change what is predicted in it or later, or leave the loop."""
+    assert isinstance(call.func, ast.Attribute)
+    kept = _names(rows.array) | _names(call.func.value) | {rows.row, rows.index}
+    if any(isinstance(node, ast.Call) for node in ast.walk(rows.array)):
+        raise Unsure("what it goes through is made by a call, which may give something else the next time")
     for node in ast.walk(loop):
-        if isinstance(node, ast.Break | ast.Return | ast.Yield | ast.Await | ast.Continue):
+        if isinstance(node, LEAVES):
             raise Unsure("the loop may be left before its last row")
-        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
-            base = node.value if isinstance(node, ast.Subscript) else node
-            if _same(base, rows.array):
-                raise Unsure("the loop changes its rows")
+        stored = isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store)
+        if stored and not _inside(node, rows.target):
+            base = _base(node)
+            alias = base is not node and base is not None and any(map(_names, script.values(base)))
+            if base is None or base.id in kept or alias:
+                raise Unsure("the loop may change its rows or its model")
         if isinstance(node, ast.Call) and node is not call and not _inside(node, call):
             name, method = script.called(node), script.method(node)
-            harmless = name.startswith(KNOWN) or method in KNOWN_METHODS or _inside(node, rows.source)
-            if name.startswith(RANDOM) or not harmless:
+            harmless = name in KNOWN or name.startswith("numpy.") or method in KNOWN_METHODS
+            if name.startswith(RANDOM) or not (harmless or _inside(node, rows.source)):
                 raise Unsure("the loop calls something that may change the model")
+            if any(keyword.arg == "out" for keyword in node.keywords):
+                raise Unsure("the loop may change its rows or its model")
+
+
+def _plain_model(script: Script, call: ast.Call) -> None:
+    """Raises Unsure if the models of a file may give several outputs, or take one row only."""
+    parent = script.parents.get(call)
+    if isinstance(parent, ast.Assign) and not isinstance(parent.targets[0], ast.Name):
+        raise Unsure("the model may have several outputs")
+    for each in script.calls:
+        outputs = script.argument(each, "outputs", 1) if script.called(each) == "keras.Model" else None
+        values = [outputs, *(script.values(outputs) if outputs is not None else ())]
+        if any(isinstance(value, ast.List | ast.Tuple | ast.Dict) for value in values):
+            raise Unsure("the model may have several outputs")
+        if {"stateful", "batch_shape", "batch_input_shape"} & {keyword.arg for keyword in each.keywords}:
+            raise Unsure("the model may take one row at a time only")
+    for inner in script.inner():
+        if any(isinstance(value, ast.List | ast.Tuple | ast.Dict) for value in script.returned(inner.function)):
+            raise Unsure("the model may have several outputs")
+
+
+def _row_is_used(script: Script, loop: ast.AST, call: ast.Call, rows: _Rows) -> bool:
+    """Whether anything but the prediction needs the row, in the loop or behind it."""
+    if rows.row is None:
+        return False
+    function = script.function_of(loop)
+    loads = [each for each in script.references(rows.row) if isinstance(each, ast.Name) and not _inside(each, call)]
+    behind = isinstance(loop, ast.For)
+    return any(_inside(each, loop) or (behind and script.function_of(each) is function) for each in loads)
+
+
+def _names(node: ast.AST) -> set[str | None]:
+    """The names in an expression; the objects of attributes count, not the attributes."""
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _base(node: ast.AST) -> ast.Name | None:
+    """The name that an attribute or an element belongs to in the end."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node if isinstance(node, ast.Name) else None
 
 
 def _inside(node: ast.AST, outer: ast.AST) -> bool:
@@ -237,9 +281,8 @@ def _take_first(script: Script, draft: Draft, call: ast.Call, name: str) -> None
 
 def _shape(reshape: ast.Call) -> list[ast.expr]:
     """The shape that an array is given."""
-    if len(reshape.args) == 1 and isinstance(reshape.args[0], ast.Tuple):
-        return reshape.args[0].elts or [reshape.args[0]]
-    return reshape.args or [reshape]
+    one = reshape.args[0] if len(reshape.args) == 1 else None
+    return one.elts if isinstance(one, ast.Tuple) else reshape.args
 
 
 def _is_row(node: ast.AST, rows: _Rows) -> bool:
@@ -263,10 +306,12 @@ def _is_array(script: Script, node: ast.expr, depth: int = 4) -> bool:
     if isinstance(node, ast.Subscript):  # only an array takes an array for an index
         return _is_array(script, node.value, depth) or _is_array(script, node.slice, depth)
     if isinstance(node, ast.Call):
-        drawn = script.called(node).startswith(("numpy.", *RANDOM))
-        return drawn or script.method(node) in ("astype", "reshape")
-    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-    uses = [script.parents.get(each) for each in script.references(name)]
+        name = script.called(node)
+        objects = any(_names(keyword.value) == {"object"} for keyword in node.keywords)
+        made = name.startswith(("numpy.", *RANDOM)) and name not in NO_ARRAYS and not objects
+        return made or script.method(node) in ("astype", "reshape")
+    same = [each for each in script.references(_last(node)) if _means(script, each) == _means(script, node)]
+    uses = [script.parents.get(each) for each in same]
     if any(isinstance(use, ast.Attribute) and use.attr in ("shape", "astype", "reshape") for use in uses):
         return True
     values: list[Any] = script.values(node) if depth else []
@@ -274,6 +319,17 @@ def _is_array(script: Script, node: ast.expr, depth: int = 4) -> bool:
     if not values and depth and isinstance(node, ast.Name) and function is not None:
         values = script.given(function, node.id)
     return bool(values) and all(value is not None and _is_array(script, value, depth - 1) for value in values)
+
+
+def _last(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _means(script: Script, node: ast.AST) -> object:
+    """What a name is bound by, or the class that an attribute belongs to: the same for what means the same."""
+    if isinstance(node, ast.Name):
+        return [id(each.node) for each in script.bindings(node)]
+    return script.class_of(node)
 
 
 def _same(left: ast.AST | None, right: ast.AST | None) -> bool:
