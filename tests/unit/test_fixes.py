@@ -850,16 +850,58 @@ def flip(image):
 )
 def test_a_cache_moves_behind_the_work(fixed, before, after):
     finding = measured("misplaced-cache", f"{DECODE}data = {before}\n", ".cache(")
-    assert fixed(f"{DECODE}data = {before}\n", findings=finding)[0] == f"{DECODE}data = {after}\n"
+    changed, found = fixed(f"{DECODE}data = {before}\n", unsafe=True, findings=finding)
+    assert changed == f"{DECODE}data = {after}\n"
+    assert found.edits[0].safe is ("'x'" not in before)  # the file of an earlier run
 
 
 def test_what_the_validation_maps_in_the_same_way_is_kept_as_well(fixed):
     text = f"{DECODE}data = blobs.map(decode).batch(8)\nheld_out = others.map(decode).batch(8)\n"
     text = text.replace("others.", "tf.data.Dataset.from_tensor_slices(y).")
+    text += "model = keras.Sequential()\nmodel.fit(data, epochs=3, validation_data=held_out)\n"
     finding = measured("repeated-preprocessing", text, "data = blobs")
     assert fixed(text, findings=finding)[0] == text.replace(".map(decode)", ".map(decode).cache()")
     random = text.replace("slices(y).", "slices(y).map(flip).")
     assert fixed(random, findings=finding)[0].count(".cache()") == 1
+    steps = text.replace("epochs=3", "epochs=3, validation_steps=2")
+    assert fixed(steps, findings=finding)[0].count(".cache()") == 1
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "base = blobs.cache().shuffle(9)\ndata = base.map(decode)\nraw = base.batch(8)",
+        "data = blobs.cache().shuffle(9).map(decode).take(100)",
+    ],
+)
+def test_a_shuffle_that_others_need_where_it_is_stays(fixed, lines):
+    text = f"{DECODE}{lines}\n"
+    assert fixed(text, findings=measured("misplaced-cache", text, ".cache()"))[0] is None
+
+
+HARDER = """
+class Harder(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        state["level"] = 2
+
+
+state = {"level": 1}
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "buffer = np.empty(9)\n    while True:\n        buffer[:] = rows\n        yield buffer",
+        "while True:\n        yield rows * state['level']",
+        "while True:\n        yield model(rows)",
+        "for _ in range(9):\n        yield rows",
+    ],
+    ids=["one buffer", "what a callback sets", "the model", "an end"],
+)
+def test_a_generator_that_may_not_be_read_ahead_is_not(fixed, body):
+    text = f"{HEAD}def batches(rows):\n    {body}\n\n\n{HARDER}model.fit(batches(x), steps_per_epoch=9)\n"
+    assert fixed(text, findings=measured("single-worker-loader", text, "def batches"))[0] is None
 
 
 def test_a_cache_in_a_statement_of_its_own_moves_with_it(fixed):

@@ -148,61 +148,72 @@ class Cache(Kind):
                 raise Unsure(
                     "with steps_per_epoch a pass may end early, and a cache is used only once it is complete"
                 )
-        size = self._bytes(place, link)
-        memory = int(place.project.run.machine.get("memory_bytes") or 0) if place.project.run is not None else 0
-        if size is not None and memory and size > FITS * memory:
-            raise Unsure(
-                f"its results may take {words.size(size)} of memory, and the machine has {words.size(memory)}: "
-                "fitscope.materialize(dataset, folder) keeps them on disk"
-            )
+        size = check_size(place, link)
         draft = place.draft()
-        for each in (link, *self._others(script, link)):
+        others = self._others(place, link)
+        for each in (link, *others):
             draft.chain(each.node, ".cache()")
         price = f"up to {words.size(size)} of memory" if size is not None else "memory for all of its results"
-        return place.edit(draft, f"the map runs once, and its results are kept: {price}")
+        more = ", and more for the validation" if others else ""
+        return place.edit(draft, f"the map runs once, and its results are kept: {price}{more}")
 
     @staticmethod
-    def _others(script: Script, link: Link) -> list[Link]:
-        """Maps with the same function in other pipelines, as that of the validation, that may be kept as well."""
+    def _others(place: Place, link: Link) -> list[Link]:
+        """Maps with the same function in the pipeline of the validation, which may be kept as well."""
+        script, function = place.script, place.script.mapped(link)
+        given = [script.argument(call, "validation_data") for _, call in place.fit_calls()]
+        names = {each.id for each in given if isinstance(each, ast.Name)}
+        steps = any(script.argument(call, "validation_steps") is not None for _, call in place.fit_calls())
         found: list[Link] = []
-        for chain in script.chains():
+        for chain in script.chains() if names and not steps and function is not None else ():
             if link in chain.links or {"take", "cache", "snapshot", "repeat"} & {each.name for each in chain.links}:
                 continue
-            alike = [each for each in chain.links if each.name == "map" and each.sure and _same_function(each, link)]
-            for each in alike[:1]:
-                changing = any(changes_between_passes(script, other) for other in chain.before(each))
+            parent = script.parents.get(chain.links[-1].node)
+            validates = isinstance(parent, ast.Assign) and {ast.unparse(each) for each in parent.targets} & names
+            alike = [
+                each for each in chain.links if each.sure and each.name == "map" and script.mapped(each) is function
+            ]
+            for each in alike[:1] if validates else ():
+                changing = any(changes_between_passes(script, other) for other in (*chain.before(each), each))
                 found += [] if changing or each in found else [each]
         return found
 
-    @staticmethod
-    def _bytes(place: Place, link: Link) -> int | None:
-        """An upper bound of what the cache takes, where the run shows it."""
-        run = place.project.run
-        if run is None:
-            return None
-        for root, stages in run.stages.items():
-            called = run.called.get(root)
-            for fact in run.facts:
-                if fact["fact"] != "pipeline" or fact.get("root") != root or called is None:
-                    continue
-                for stage in fact["stages"]:
-                    where = stage.get("made") or stage.get("where")
-                    if stage["kind"] != "map" or where is None or where.line != link.line or not stage.get("bytes"):
-                        continue
-                    each = [
-                        item.elements_per_batch
-                        for item in stages
-                        if item.where in (where, stage.get("where")) and item.elements_per_batch
-                    ]
-                    if each:
-                        passes = max(1, called.epochs)
-                        return round(int(stage["bytes"]) * max(each) * called.steps / passes)
+
+def check_size(place: Place, link: Link) -> int | None:
+    """The bytes that a cache behind a map takes at most, where the run shows it; raises Unsure if they do not fit."""
+    size = _bytes(place, link)
+    memory = int(place.project.run.machine.get("memory_bytes") or 0) if place.project.run is not None else 0
+    if size is not None and memory and size > FITS * memory:
+        raise Unsure(
+            f"its results may take {words.size(size)} of memory, and the machine has {words.size(memory)}: "
+            "fitscope.materialize(dataset, folder) keeps them on disk"
+        )
+    return size
+
+
+def _bytes(place: Place, link: Link) -> int | None:
+    """An upper bound of what the cache takes, where the run shows it."""
+    run = place.project.run
+    if run is None:
         return None
-
-
-def _same_function(one: Link, other: Link) -> bool:
-    functions = [each.node.args[0] for each in (one, other) if each.node.args]
-    return len(functions) == 2 and ast.unparse(functions[0]) == ast.unparse(functions[1])
+    for root, stages in run.stages.items():
+        called = run.called.get(root)
+        for fact in run.facts:
+            if fact["fact"] != "pipeline" or fact.get("root") != root or called is None:
+                continue
+            for stage in fact["stages"]:
+                where = stage.get("made") or stage.get("where")
+                if stage["kind"] != "map" or where is None or where.line != link.line or not stage.get("bytes"):
+                    continue
+                each = [
+                    item.elements_per_batch
+                    for item in stages
+                    if item.where in (where, stage.get("where")) and item.elements_per_batch
+                ]
+                if each:
+                    passes = max(1, called.epochs)
+                    return round(int(stage["bytes"]) * max(each) * called.steps / passes)
+    return None
 
 
 class MoveCache(Kind):
@@ -249,10 +260,31 @@ class MoveCache(Kind):
             target, shuffles = each, list(waiting)
         if target is None:
             raise Unsure("no map that always gives the same follows the cache")
+        if shuffles:
+            self._check_shuffles(script, chain, link, shuffles)
+        check_size(place, target)
         for moved in (link, *shuffles):
             draft.unchain(moved.node)
         draft.chain(target.node, written + "".join(draft.method(each.node) for each in shuffles))
-        return place.edit(draft, "the cache keeps what the map gives, so that it runs once: that takes memory")
+        stale = "a file of this cache that an earlier run made holds other elements" if link.node.args else ""
+        does = "the cache keeps what the map gives, so that it runs once: that takes memory"
+        return place.edit(draft, does, stale)
+
+    @staticmethod
+    def _check_shuffles(script: Script, chain: Chain, link: Link, shuffles: list[Link]) -> None:
+        """Raises Unsure where a shuffle cannot go behind the map that follows it."""
+        for other in script.chains():
+            if other is not chain and any(each in other.links for each in (link, *shuffles)):
+                raise Unsure("another pipeline uses the same cache or shuffle")
+        if {"take", "skip", "repeat"} & {each.name for each in chain.after(link)}:
+            raise Unsure("of what is shuffled only a part may be used")
+        given = [
+            item for each in shuffles for item in (*each.node.args, *(word.value for word in each.node.keywords))
+        ]
+        if any(
+            isinstance(node, ast.Name) and len(script.bindings(node)) > 1 for item in given for node in ast.walk(item)
+        ):
+            raise Unsure("the settings of the shuffle change")
 
 
 def _one_expression(first: Link, second: Link) -> bool:

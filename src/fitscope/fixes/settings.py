@@ -47,14 +47,20 @@ class Float32(Kind):
         )
 
 
-def _constants(place: Place, wanted: str) -> list[tuple[Text, ast.AST]]:
-    """The strings of a project that name a number type."""
-    return [
+def _constants(place: Place, wanted: str) -> list[tuple[Text, ast.Constant]]:
+    """The strings of a project that set something to a number type; others that name it count, too, as a doubt."""
+    found = [
         (text, node)
         for text in place.project.texts()
         for node in ast.walk(text.script.tree)
         if isinstance(node, ast.Constant) and node.value in (wanted, f"mixed_{wanted}")
     ]
+    for text, node in found:
+        parent = text.script.parents.get(node)
+        default = isinstance(parent, ast.keyword) and parent.arg == "default"
+        if not default and not isinstance(parent, ast.Assign | ast.AnnAssign | ast.Dict):
+            raise Unsure(f"what {wanted} is set by cannot be told from the source")
+    return found
 
 
 class ValidateOnce(Kind):
@@ -106,7 +112,7 @@ class ValidateSeldom(Kind):
         for item in listed_callbacks(script, script.argument(call, "callbacks")):
             values = [item, *script.values(item)]
             names = [script.called(value).rpartition(".")[2] for value in values if isinstance(value, ast.Call)]
-            if not names or any(name in MONITORS for name in names):
+            if not names or any(name in MONITORS for name in names) or any(map(_names_validation, values)):
                 raise Unsure(f"{ast.unparse(item)} may look at the validation after every epoch")
         if any(_reads_validation(other.script) for other in place.project.texts()):
             raise Unsure("a callback reads val_ numbers after every epoch")
@@ -119,11 +125,13 @@ class ValidateSeldom(Kind):
 def _reads_validation(script: Script) -> bool:
     """Whether a callback of the script names a val_ number."""
     own = [each for each in script.classes if script.derives(each, "keras.callbacks.")]
-    return any(
-        isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("val_")
-        for each in (*own, *(node for node in ast.walk(script.tree) if isinstance(node, ast.Lambda)))
-        for node in ast.walk(each)
-    )
+    functions = [node for node in ast.walk(script.tree) if isinstance(node, ast.Lambda)]
+    return any(_names_validation(each) for each in (*own, *functions))
+
+
+def _names_validation(code: ast.AST) -> bool:
+    constants = [node.value for node in ast.walk(code) if isinstance(node, ast.Constant)]
+    return any(isinstance(value, str) and value.startswith("val_") for value in constants)
 
 
 KINDS = (Float32(), ValidateOnce(), ValidateSeldom())

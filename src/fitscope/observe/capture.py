@@ -177,8 +177,10 @@ class _Marking(Ledger):
 
     @node.setter
     def node(self, node: int) -> None:
+        moved = node != _cursor.__get__(self)
         _cursor.__set__(self, node)
-        _mark(node)
+        if moved:
+            _mark(node)
 
 
 _cursor: Any = vars(Ledger)["node"]

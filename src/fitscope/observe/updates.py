@@ -76,7 +76,10 @@ def hold(seams: Seams) -> None:
 
 
 def _hold_gradients(seams: Seams) -> None:
-    """On JAX weights may be changed without an optimizer of Keras: the gradient of a model is what tells a step."""
+    """On JAX weights may be changed without an optimizer of Keras: the gradient of a model is what tells a step.
+
+    Whether the gradient changes any weights is not seen: a compiled function that only looks at it is a step, too.
+    """
     from keras.src.layers.layer import Layer
 
     def calling(ledger: Ledger, layer: Any, args: Any, kwargs: Any) -> Any:
@@ -101,7 +104,7 @@ def _is_differentiated(value: Any) -> bool:
 
 
 def _update_traced(ledger: Ledger, frame: FrameType | None) -> None:
-    """A function that is being compiled for code outside of all that is held changes weights."""
+    """A function that is being compiled for code outside of all that is held is a step."""
     ledger.traces_update = True
     ledger.updates_traced += 1
     if frame is not None:

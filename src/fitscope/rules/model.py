@@ -297,10 +297,11 @@ def _counts_through(case: Case, line: Line) -> bool:
 
 def _slices(case: Case, region: Region, step: float) -> tuple[list[Line], Where] | None:
     """The lines of a layer that a loop of the model gives slice after slice, and where, if its calls cost most."""
-    for file in {line.where.file for line in step_lines(region)}:
+    for file in dict.fromkeys(line.where.file for line in step_lines(region)):
         script = case.script_of(file)
-        for call, rounds in _calls_with_slices(script) if script is not None else ():
-            assert script is not None
+        if script is None:
+            continue
+        for call, rounds in _calls_with_slices(script):
             made = [value for value in script.values(call.func) if isinstance(value, ast.Call)]
             owner = script.local_class(made[0].func) if made else None
             inside = script.methods(owner).get("call") if owner is not None else None
@@ -310,7 +311,8 @@ def _slices(case: Case, region: Region, step: float) -> tuple[list[Line], Where]
                 for line in step_lines(region)
                 if line.where.file == file and any(first <= line.where.line <= last for first, last in spans)
             ]
-            layers = 1 + (len([*script.own_calls(inside)]) if inside is not None else 0)
+            calls = script.own_calls(inside) if inside is not None else ()
+            layers = 1 + sum(script.is_layer(each.func) for each in calls)
             taken = _of_forward(case, region, found)
             each = taken * step / max(1, region.steps) / rounds
             enough = sum(line.samples for line in found) >= 5 and taken >= 0.4
@@ -495,10 +497,11 @@ class EpochsPastBest(ModelRule):
         """Looks at the history of every fit."""
         for region in case.regions("fit"):
             for fact in case.facts("history", region):
-                scores = [score for score in fact["scores"].get("val_loss") or [] if math.isfinite(score)]
+                recorded = fact["scores"].get("val_loss") or []
+                scores = [score for score in recorded if math.isfinite(score)]
                 callbacks = case.settings(region).get("callbacks", ())
                 stopping = [each.get("patience") or 0 for each in callbacks if each["name"] == "EarlyStopping"]
-                if len(scores) < 12 or min(stopping, default=len(scores)) < len(scores) or region.calls != 1:
+                if len(scores) < 12 or min(stopping, default=len(recorded)) < len(recorded) or region.calls != 1:
                     continue
                 best = scores.index(min(scores))
                 after = len(scores) - 1 - best

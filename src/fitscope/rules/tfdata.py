@@ -286,6 +286,8 @@ class MisplacedCache(InputRule):
         if any(stage.get("random") for stage in between):
             return None  # a cache behind it would freeze what is random
         shuffled = any(stage["kind"] == "shuffle" for stage in between)
+        if shuffled and not {stage["kind"] for stage in between} <= {"map", "shuffle"}:
+            return None  # whole batches are made of what was shuffled, and a cache would keep them as they are
         return Cause(
             says="The cache stands before the expensive work, so that work is done again in every epoch.",
             where=line_of(data.pipeline[cache]),
