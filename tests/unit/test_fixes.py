@@ -872,6 +872,7 @@ def test_what_the_validation_maps_in_the_same_way_is_kept_as_well(fixed):
     [
         "base = blobs.cache().shuffle(9)\ndata = base.map(decode)\nraw = base.batch(8)",
         "data = blobs.cache().shuffle(9).map(decode).take(100)",
+        "data = (blobs\n    .cache()\n    .shuffle(9)  # all of them\n    .map(decode))",
     ],
 )
 def test_a_shuffle_that_others_need_where_it_is_stays(fixed, lines):

@@ -276,6 +276,8 @@ class MoveCache(Kind):
         for other in script.chains():
             if other is not chain and any(each in other.links for each in (link, *shuffles)):
                 raise Unsure("another pipeline uses the same cache or shuffle")
+        if any("#" in script.lines[(each.node.end_lineno or 1) - 1] for each in shuffles):
+            raise Unsure("a comment stands behind the shuffle")
         if {"take", "skip", "repeat"} & {each.name for each in chain.after(link)}:
             raise Unsure("of what is shuffled only a part may be used")
         given = [
