@@ -165,9 +165,9 @@ def _unfreezes(place: Place) -> str | None:
     """Why a graph would keep the weights that it began with: others are to be trained later."""
     for text in place.project.texts():
         for node in ast.walk(text.script.tree):
-            target = node.targets[0] if isinstance(node, ast.Assign) else None
-            set_here = isinstance(target, ast.Attribute) and target.attr == "trainable"
-            if set_here and text.script.literal(node.value) is not False:  # type: ignore[attr-defined]
+            if not isinstance(node, ast.Assign) or text.script.literal(node.value) is False:
+                continue
+            if any(isinstance(target, ast.Attribute) and target.attr == "trainable" for target in node.targets):
                 return "layers are made trainable, which a graph that exists does not notice"
     return None
 

@@ -288,8 +288,9 @@ def _shape(reshape: ast.Call) -> list[ast.expr]:
 def _is_row(node: ast.AST, rows: _Rows) -> bool:
     if rows.row is not None:
         return isinstance(node, ast.Name) and node.id == rows.row
-    indexed = isinstance(node, ast.Subscript) and _same(node.value, rows.array)
-    return indexed and isinstance(node.slice, ast.Name) and node.slice.id == rows.index  # type: ignore[attr-defined]
+    if not isinstance(node, ast.Subscript) or not _same(node.value, rows.array):
+        return False
+    return isinstance(node.slice, ast.Name) and node.slice.id == rows.index
 
 
 def _is_everything(index: ast.expr) -> bool:
