@@ -8,9 +8,10 @@ A block is one `fit`. Blocks of all kinds follow each other in random order, rou
 is its block over the mean of the bare blocks of the same round, and the figure is the median of the rounds
 with its 90 % interval (bootstrap). `bare again` is the control: what differs from 1 there is noise.
 
-The wall time of a step jitters by far more than a percent on a small machine. So the processor time of the training
-thread is measured beside it: it does not contain what other threads and programs did, and its interval is narrow
-enough to tell microseconds. `--threads 1` takes the jitter of the operations' own threads out, too.
+On several cores the wall time of a step jitters by far more than a percent. So everything runs on one core, with one
+thread for the operations: nothing of fitscope's can hide on another core, which makes it the stricter measurement,
+and the control is within half a percent. `--spread` uses all cores. The processor time of the training thread is
+given beside the wall time.
 
 Short fits that are not timed go before every block, bare or not. Python forgets what it had optimized when seams
 are put in or taken out, and optimizes an instruction anew after it has failed dozens of times; in a script that
@@ -44,7 +45,7 @@ def main() -> None:
     parser.add_argument("--step-ms", type=float, choices=(1.0, 20.0))
     parser.add_argument("--blocks", type=int, default=150)
     parser.add_argument("--peers", action="store_true")
-    parser.add_argument("--threads", type=int, help="as many threads for the operations of the step")
+    parser.add_argument("--spread", action="store_true", help="on all cores, with as many threads as usual")
     parser.add_argument("--callback", action="store_true", help="with a batch-end callback of the user's")
     parser.add_argument("--json", type=Path, help="write the figures there, too")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
@@ -65,9 +66,10 @@ def run_child(options: argparse.Namespace, backend: str, step_ms: float, callbac
     words = [sys.executable, __file__, "--child", "--step-ms", str(step_ms), "--blocks", str(options.blocks)]
     words += ["--callback"] * callback + ["--peers"] * options.peers
     environment = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    if options.threads:
-        environment |= dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS"), str(options.threads))
-        environment["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={str(options.threads > 1).lower()}"
+    if not options.spread:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # the child's as well
+        environment |= dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS"), "1")
+        environment["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:

@@ -15,9 +15,11 @@ class CallbackList:
 
     def __init__(self, *callbacks):
         self.callbacks = Watched(list(callbacks))
+        self.begun = []
 
     def on_train_batch_begin(self, batch, logs=None):
         assert not isinstance(self.callbacks, Charging)
+        self.begun.append(batch)
 
     def on_train_batch_end(self, batch, logs=None):
         for callback in self.callbacks:
@@ -41,8 +43,17 @@ def epoch(clock, recording):
         def __init__(self):
             self.callbacks, self.call, self.ledger, self.stations = callbacks, call, ledger, stations
             self.now_and_then = []
-            call.stepping = Stepping(ledger, call, callbacks, [first, 0, third], None, self.now_and_then.append)
+            self.begins([first, 0, third])
+
+        def begins(self, nodes):
+            call.stepping = Stepping(ledger, call, callbacks, nodes, None, self.now_and_then.append)
             call.stepping.stand_in("train", CallbackList.on_train_batch_begin, CallbackList.on_train_batch_end)
+
+        def begins_again(self, hook, *, alone):
+            """The first callback is this one; it may be the only one with a hook."""
+            call.stepping.leave()
+            callbacks.callbacks[0] = hook
+            self.begins([first, 0, 0 if alone else third])
 
         def runs(self, steps):
             for batch in range(steps):
@@ -80,7 +91,7 @@ def test_keras_own_functions_are_put_back(epoch):
     watched = epoch.callbacks.on_train_batch_end.watched
     epoch.runs(3)
     epoch.call.stepping.leave()
-    assert vars(epoch.callbacks) == {"callbacks": watched}
+    assert vars(epoch.callbacks) == {"callbacks": watched, "begun": []}
     assert epoch.callbacks.callbacks is watched
 
 
@@ -88,7 +99,7 @@ def test_nothing_is_counted_once_nobody_records(epoch, recording):
     epoch.runs(3)
     recording.fail(ValueError("ours"))
     epoch.runs(2)
-    assert vars(epoch.callbacks).keys() == {"callbacks"}
+    assert vars(epoch.callbacks).keys() == {"callbacks", "begun"}
     assert type(epoch.callbacks.callbacks) is Watched
     assert epoch.call.region.steps == 0
 
@@ -104,18 +115,36 @@ def test_a_step_whose_callback_raises_is_not_counted(epoch, clock, monkeypatch):
     assert epoch.callbacks.callbacks is watched
 
 
-def test_a_callback_that_a_hook_adds_is_told_of_that_step_and_the_next(epoch):
+def test_callbacks_without_a_hook_are_not_asked(epoch):
+    asked = []
+    epoch.call.stepping.leave()
+    epoch.callbacks.callbacks[1] = asked.append
+    epoch.begins_again(epoch.callbacks.callbacks[0], alone=False)
+    epoch.runs(3)
+    assert asked == epoch.callbacks.begun == []
+    assert list(map(asked.append, epoch.callbacks.callbacks)) == [None] * 3  # it is still a list of all of them
+
+
+def test_the_only_callback_with_a_hook_has_its_time(epoch, clock):
+    epoch.begins_again(lambda batch: clock.passes(0.001), alone=True)
+    epoch.runs(7)
+    epoch.call.stepping.leave(over=True)
+    spent = {name: owned for name, (owned, _) in epoch.owned().items()}
+    assert spent == {"step": 35, "logs": 0, "first": 7, "third": 0}
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_callback_that_a_hook_adds_is_told_of_that_step_and_the_next(epoch, alone):
     seen = []
 
     def brings(batch):
         if batch == 1:
             epoch.callbacks.callbacks.append(seen.append)
 
-    epoch.call.stepping.leave()
-    epoch.callbacks.callbacks[1] = brings
-    epoch.call.stepping.stand_in("train", CallbackList.on_train_batch_begin, CallbackList.on_train_batch_end)
+    epoch.begins_again(brings, alone=alone)
     epoch.runs(4)
     assert seen == [1, 2, 3]
+    assert epoch.callbacks.begun == [2, 3]
     assert type(epoch.callbacks.callbacks) is Watched
     assert len(epoch.callbacks.callbacks) == 4
 
@@ -138,16 +167,15 @@ def test_a_list_of_callbacks_that_the_script_puts_there_stays(epoch):
     assert list(epoch.callbacks.callbacks) == [seen.append]
 
 
-def test_a_callback_that_a_hook_puts_in_the_place_of_another_is_told_of_the_next_steps(epoch):
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_callback_that_a_hook_puts_in_the_place_of_another_is_told_of_the_next_steps(epoch, alone):
     seen = []
 
     def swaps(batch):
         if batch == 1:
             epoch.callbacks.callbacks[2] = seen.append
 
-    epoch.call.stepping.leave()
-    epoch.callbacks.callbacks[1] = swaps
-    epoch.call.stepping.stand_in("train", CallbackList.on_train_batch_begin, CallbackList.on_train_batch_end)
+    epoch.begins_again(swaps, alone=alone)
     epoch.runs(4)
     assert seen == [1, 2, 3]
     assert epoch.call.stepping is None

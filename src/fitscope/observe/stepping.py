@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 from operator import floordiv, sub
-from types import MethodType
 from typing import Any
 
 from fitscope.observe.calls import Call
@@ -26,23 +25,51 @@ MOST_NANOSECONDS = 250_000_000
 
 
 class Charging(list[Any]):
-    """A list of callbacks that charges each with the time between it and the next, for one hook."""
+    """A list of callbacks that charges each with the time between it and the next, for one hook.
+
+    Callbacks without the hook (their node is 0) are not asked: all that they could do is return. That is for Keras,
+    which goes through the list once after each step; for anybody else it is a list.
+    """
 
     def __init__(self, callbacks: list[Any], ledger: Ledger, nodes: list[int]) -> None:
         super().__init__(callbacks)
+        self.expected = False
+        """Keras is about to go through the list."""
         self._ledger = ledger
         self._nodes = nodes
+        hooked = [(callback, node) for callback, node in zip(callbacks, nodes, strict=False) if node]
+        self._only = hooked[0] if len(hooked) == 1 else None
 
     def __iter__(self) -> Iterator[Any]:
+        if not self.expected:
+            return list.__iter__(self)
+        self.expected = False
+        if self._only is None:
+            return self._each()
+        callback, node = self._only
+        ledger = self._ledger
+        now = clock()
+        ledger.spent[ledger.node] += now - ledger.since
+        ledger.node = node
+        ledger.since = now
+        return iter((callback,))
+
+    def _each(self) -> Iterator[Any]:
         ledger = self._ledger
         spent = ledger.spent
-        for callback, node in zip(list.__iter__(self), chain(self._nodes, repeat(0)), strict=False):
-            if node:
+        for callback, node in zip(list.__iter__(self), chain(self._nodes, repeat(-1)), strict=False):
+            if node > 0:
                 now = clock()
                 spent[ledger.node] += now - ledger.since
                 ledger.node = node
                 ledger.since = now
-            yield callback
+            if node:
+                yield callback
+
+    def joined(self, known: list[Any]) -> list[Any]:
+        """The callbacks that a hook has put here, and that Keras did not find when it went through."""
+        known_ids = set(map(id, known))
+        return [callback for callback in list.__iter__(self) if self._only and id(callback) not in known_ids]
 
     def __reduce__(self) -> Any:
         return list, (list(list.__iter__(self)),)
@@ -84,23 +111,27 @@ class Stepping:
         if call.waits is not None:
             call.waits.began(now)
         self._names = [f"on_{mode}_batch_begin", f"on_{mode}_batch_end"]
-        setattr(callbacks, self._names[0], MethodType(begin, callbacks))
-        setattr(callbacks, self._names[1], self._function(callbacks, end))
+        for name, function in zip(self._names, self._functions(callbacks, begin, end), strict=True):
+            setattr(callbacks, name, function)
 
-    def _function(self, callbacks: Any, end: Any) -> Any:
+    def _functions(self, callbacks: Any, begin: Any, end: Any) -> tuple[Any, Any]:
         ledger, call, ticks = self._ledger, self._call, self._ticks
         spent, counts = ledger.spent, ledger.counts
         step, trace, reading = call.stations.step, call.stations.trace, call.reading
         due, room, traces = ledger.since + MOST_NANOSECONDS, 3 * self._room(), counts[trace]
         watched, charging, name = callbacks.callbacks, None, self._names[1]
         listed = watched if self._nodes is None else list(list.__iter__(watched))
-        callbacks.callbacks, number = listed, len(listed)
+        callbacks.callbacks, known = listed, list(list.__iter__(listed))
         if self._nodes is not None and any(self._nodes):
             charging = Charging(listed, ledger, self._nodes)
 
+        def on_batch_begin(batch: Any, logs: Any = None) -> None:
+            if callbacks.callbacks is not listed or listed != known:
+                begin(callbacks, batch, logs)  # those that were known have no hook before the step
+
         def on_batch_end(batch: Any, logs: Any = None) -> None:
-            nonlocal due, number, room, traces
-            if ledger.call is not call or callbacks.callbacks is not listed or len(listed) != number:
+            nonlocal due, room, traces
+            if ledger.call is not call or callbacks.callbacks is not listed or listed != known:
                 try:
                     self.leave()  # nobody records any more, or there are other callbacks now
                     call.stepping = None
@@ -117,12 +148,14 @@ class Stepping:
                 end(callbacks, batch, logs)
             else:
                 callbacks.callbacks = charging
+                charging.expected = True
                 end(callbacks, batch, logs)
                 if callbacks.callbacks is charging:
-                    callbacks.callbacks = listed
-                    if list.__ne__(charging, listed):
+                    if charging != known:
+                        callbacks.callbacks = charging.joined(known)
+                        end(callbacks, batch, logs)
                         listed[:] = list(list.__iter__(charging))
-                        number = -1  # the next step is told to all of them
+                    callbacks.callbacks = listed
             if ledger.call is not call:
                 self.leave()
                 return
@@ -141,7 +174,7 @@ class Stepping:
                     stop(call, callbacks)
 
         vars(on_batch_end)["watched"] = watched  # to be put back; it lives as long as the callbacks do
-        return on_batch_end
+        return on_batch_begin, on_batch_end
 
     def _room(self) -> int:
         waits = self._call.waits

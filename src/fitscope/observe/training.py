@@ -239,24 +239,17 @@ def _hold_epochs(seams: Seams, backend: Backend) -> None:
 def _enumerating(original: Any, backend: Backend) -> Any:
     """The batches of one epoch: where their iterator is opened, and where it is closed."""
 
-    @functools.wraps(original)
-    def enumerate_iterator(self: Any) -> Iterator[Any]:
-        ledger = recorder.ledgers.get(get_ident())
-        call: Call | None = ledger.call if ledger is not None else None
-        if ledger is None or call is None or not call.begun:
-            yield from original(self)
-            return
+    def opening(ledger: Ledger, call: Call, epochs: Any, batches: Iterator[Any]) -> Iterator[Any]:
         stations = call.stations
-        stations.source(source_name(self))
+        stations.source(source_name(epochs))
         fetches = backend.fetches_before_step
         node = ledger.node
         ledger.enter(stations.data if fetches else stations.open)
         call.executions = 0
-        batches = original(self)
         for item in itertools.islice(batches, 1):
             call.in_epoch = True
             try:
-                call.batch_size = getattr(getattr(self, "data_adapter", None), "batch_size", None)
+                call.batch_size = getattr(getattr(epochs, "data_adapter", None), "batch_size", None)
                 call.waits = backend.waits(ledger, call, item[-1])
                 call.contention = _contention(ledger, stations, backend)
             except Exception as error:
@@ -264,16 +257,32 @@ def _enumerating(original: Any, backend: Backend) -> Any:
             # The last epoch's iterator dies only when Keras' loop variable is set anew, that is now.
             call.step_began = ledger.back(node if fetches else stations.close)
             yield item
-        yield from batches
-        if recorder.ledgers.get(ledger.ident) is not ledger:
+
+    def closing(ledger: Ledger, call: Call, epochs: Any) -> Iterator[Any]:
+        if recorder.ledgers.get(ledger.ident) is ledger:
+            try:
+                ledger.rename(call.stations.close)
+                callbacks.leave_epoch(ledger, call, over=True)
+                _drop_extra_steps(call, epochs)
+                ledger.back(call.stations.end)
+            except Exception as error:
+                recorder.fail(error)
+        yield from ()
+
+    def passes(epochs: Any) -> Iterator[Iterator[Any]]:
+        ledger = recorder.ledgers.get(get_ident())
+        call: Call | None = ledger.call if ledger is not None else None
+        batches = original(epochs)
+        if ledger is None or call is None or not call.begun:
+            yield batches
             return
-        try:
-            ledger.rename(stations.close)
-            callbacks.leave_epoch(ledger, call, over=True)
-            _drop_extra_steps(call, self)
-            ledger.back(stations.end)
-        except Exception as error:
-            recorder.fail(error)
+        yield opening(ledger, call, epochs, batches)
+        yield batches
+        yield closing(ledger, call, epochs)
+
+    @functools.wraps(original)
+    def enumerate_iterator(self: Any) -> Iterator[Any]:
+        return itertools.chain.from_iterable(passes(self))  # nothing of ours runs between two batches
 
     return enumerate_iterator
 
