@@ -646,6 +646,8 @@ def test_windows_that_are_cut_out_of_whole_files_are_told_from_the_source(readin
         ("np.load(path)", "study['ct'][None]", False),
         ("np.load(path)", "(study['ct'][:-1], study['ct'][1:])", False),
         ("np.load(path)", "study['ct'][order]", False),
+        ("np.load(path)", "(study['ct'][few], study['seg'][few])", True),
+        ("np.load(path)", "study['ct'][most]", False),
         ("np.load(path, mmap_mode='r')", "study['ct'][k]", False),
         ("np.load(path)", "study['ct'][:]", False),
         ("np.load(path)", "study['ct'][...]", False),
@@ -656,10 +658,11 @@ def test_windows_that_are_cut_out_of_whole_files_are_told_from_the_source(readin
 )
 def test_a_row_of_an_array_in_an_archive_costs_the_whole_array(reading, using, told):
     head = "import h5py\nimport numpy as np\ndef row(path, k):\n    order = np.argsort(x)\n"
+    head += "    few = slice(k, k + 8)\n    most = slice(None, -1)\n"
     text = f"{head}    with {reading} as study:\n        return {using}\n"
     run = Tree().run()
     case = Case(run, account(run), lambda file: Script.parse(file, text))
-    assert _cuts_out(case, Where("train.py", 6)) is told
+    assert _cuts_out(case, Where("train.py", 8)) is told
 
 
 @pytest.mark.parametrize(

@@ -530,7 +530,8 @@ def _cuts_out(case: Case, where: Where) -> bool:
                 continue
             uses = [each for each in ast.walk(function) if isinstance(each, ast.Name) and each.id == target.id]
             read = [script.parents.get(each) for each in uses if isinstance(each.ctx, ast.Load)]
-            return bool(read) and all(isinstance(each, ast.Subscript) and _is_window(each.slice) for each in read)
+            windows = (isinstance(each, ast.Subscript) and _is_window(script, each.slice) for each in read)
+            return bool(read) and all(windows)
     return False
 
 
@@ -571,16 +572,29 @@ def _is_part(script: Script, index: ast.expr) -> bool:
     for part in index.elts if isinstance(index, ast.Tuple) else [index]:
         number = type(script.literal(part)) is int
         counts = isinstance(part, ast.Name) and not script.values(part)
-        window = isinstance(part, ast.Slice) and part.lower is not None and part.upper is not None
-        if number or counts or window:
+        if number or counts:
+            return True
+    return _is_window(script, index)
+
+
+def _is_window(script: Script, index: ast.expr) -> bool:
+    """`[a:b]` or `[a:b, c:]`, also as a `slice(a, b)` with a name of its own; not `[1:]`, which takes most, and not
+    `[k]`, which may be a name in an archive."""
+    for part in index.elts if isinstance(index, ast.Tuple) else [index]:
+        named = script.values(part) or [part]
+        bounds = [
+            [each.lower, each.upper] if isinstance(each, ast.Slice) else _bounds(script, each) for each in named
+        ]
+        if all(len(ends) >= 2 and None not in ends for ends in bounds):
             return True
     return False
 
 
-def _is_window(index: ast.expr) -> bool:
-    """`[a:b]` or `[a:b, c:]`, not `[1:]`, which takes most, and not `[k]`, which may be a name in an archive."""
-    parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    return any(isinstance(part, ast.Slice) and part.lower and part.upper for part in parts)
+def _bounds(script: Script, made: ast.expr) -> list[ast.expr | None]:
+    """Where a `slice(a, b)` begins and ends, as far as it says so."""
+    if not isinstance(made, ast.Call) or script.called(made) != "slice":
+        return []
+    return [None if isinstance(end, ast.Constant) and end.value is None else end for end in made.args[:2]]
 
 
 RULES = (
