@@ -137,3 +137,23 @@ def test_a_step_that_was_traced_before_a_loop_over_a_dataset_shows_that_it_train
         {"fact": "loop-updates", "root": 7},
         {"fact": "loop-trains", "root": 7, "eager": False},
     ]
+
+
+@pytest.mark.parametrize("eagerly", [True, False])
+def test_a_compiled_gradient_is_the_step_unless_the_weights_are_updated_eagerly_behind_it(
+    loop, clock, recording, eagerly
+):
+    ledger = recording.ledger()
+
+    def gradient():
+        ledger.gradients_traced += not ledger.gradients_traced  # the first call traces it
+        clock.passes(0.005)
+
+    compiled = compiled_steps.Jitted(gradient)
+    for _ in range(4):
+        compiled()
+        if eagerly:
+            ledger.last_update = (7, 0, 0)
+    steps = sum(region.steps for region in recording.regions.values())
+    facts = {fact["fact"] for fact in recording.facts}
+    assert (steps, facts) == ((0, {"gradient-compiled"}) if eagerly else (3, {"loop-trains", "loop-updates"}))

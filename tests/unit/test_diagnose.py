@@ -5,7 +5,7 @@ from made import FOLDER, Tree
 
 from fitscope.account import account
 from fitscope.diagnose import diagnose
-from fitscope.model import Called, MachineSample, Sampled, Stage, Waits, Where
+from fitscope.model import Called, Compile, MachineSample, Sampled, Stage, Waits, Where
 from fitscope.rules.case import Case
 from fitscope.rules.tfdata import _cuts_out
 from fitscope.source import Script
@@ -118,6 +118,26 @@ def test_an_eager_model_is_named_except_on_torch():
     eager = [{"fact": "settings", "run_eagerly": True}]
     assert names(training({("step", "step"): 10}, facts=eager)) == ["eager-execution"]
     assert names(training({("step", "step"): 10}, facts=eager, backend="torch")) == []
+
+
+def test_an_update_outside_of_the_compiled_gradient_is_named_at_its_line():
+    tree = Tree()
+    root = tree.region("loop", TRAIN)
+    step = tree.add(root, "step", "your code in the loop", 10, count=100)
+    run = tree.run(
+        called={root: Called(1, 100, 0, (0.1,) * 100)},
+        facts=(
+            {"fact": "loop-trains", "root": root, "eager": True},
+            {"fact": "gradient-compiled", "root": root},
+        ),
+        compiles={root: (Compile("jit(loss)", "first", "", 1, 0.2, TRAIN),)},
+        sampled=(Sampled(step, TRAIN, "update", 80), Sampled(step, Where("train.py", 99), "update", 20)),
+        backend="jax",
+    )
+    (finding,) = diagnose(run, account(run)).findings
+    assert (finding.name, finding.where) == ("eager-execution", TRAIN)
+    assert "outside of any compiled function" in finding.says
+    assert finding.estimated.low < 10 / (10 - 0.85 * 8) < finding.estimated.high <= 2 * finding.estimated.low
 
 
 def test_a_blink_is_too_short_to_judge():

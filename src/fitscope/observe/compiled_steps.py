@@ -165,21 +165,27 @@ class Jitted:
     It has no attributes of its own: JAX copies those of a function to whatever it makes of it.
     """
 
-    __slots__ = ("__weakref__", "_function", "_is_step")
+    __slots__ = ("__weakref__", "_function", "_is_gradient", "_is_step")
 
     def __init__(self, function: Any) -> None:
         self._function = function
-        self._is_step = False
+        self._is_step = self._is_gradient = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._is_step:
-            return _run(self._function, args, kwargs, dispatched=True)
         ident = get_ident()
         ledger = _ledgers.get(ident)
-        before = ledger.updates_traced if ledger is not None else 0
+        if self._is_gradient and ledger is not None and ledger.last_update is not None:
+            # The weights are updated eagerly behind it: that is where the steps of the loop are counted.
+            self._is_step = self._is_gradient = False
+            updates.gradient_compiled(ledger)
+        if self._is_step:
+            return _run(self._function, args, kwargs, dispatched=True)
+        before = (ledger.updates_traced, ledger.gradients_traced) if ledger is not None else (0, 0)
         result = self._function(*args, **kwargs)
         ledger = _ledgers.get(ident)
-        self._is_step = ledger is not None and ledger.call is None and ledger.updates_traced > before
+        if ledger is not None and ledger.call is None:
+            self._is_gradient = ledger.gradients_traced > before[1] and ledger.updates_traced == before[0]
+            self._is_step = self._is_gradient or ledger.updates_traced > before[0]
         return result
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:

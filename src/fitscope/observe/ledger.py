@@ -75,6 +75,7 @@ class Ledger:
         "call",
         "counts",
         "gc_spans",
+        "gradients_traced",
         "hook",
         "ident",
         "last_batch",
@@ -113,6 +114,8 @@ class Ledger:
         """Whether they update weights."""
         self.updates_traced = 0
         """How many updates of weights were traced so far."""
+        self.gradients_traced = 0
+        """How many gradients of a model were: the weights may be updated in the same function, or eagerly after it."""
         self.seen_outside: list[tuple[str, int, str, str]] = []
         """The lines that the sampler saw since the last step of a loop by hand: the loop's, if it goes on."""
         self.gc_spans: list[tuple[int, int]] = []

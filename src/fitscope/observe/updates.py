@@ -49,7 +49,8 @@ def hold(seams: Seams) -> None:
     def updating(ledger: Ledger, optimizer: Any, args: Any, kwargs: Any) -> Any:
         given = _gradients(args, kwargs)
         if given and is_traced(given[0]):
-            _update_traced(ledger, user_frame(sys._getframe(2)))
+            ledger.updates_traced += 1
+            _step_traced(ledger, user_frame(sys._getframe(2)))
             return None
         return user_frame(sys._getframe(2)) if given else None
 
@@ -85,12 +86,11 @@ def _hold_gradients(seams: Seams) -> None:
     def calling(ledger: Ledger, layer: Any, args: Any, kwargs: Any) -> Any:
         weights = args[0] if args else kwargs.get("trainable_variables")
         if ledger.call is None and isinstance(weights, list | tuple) and weights and _is_differentiated(weights[0]):
+            ledger.gradients_traced += 1
             if ledger.loop is None:
-                _update_traced(ledger, user_frame(sys._getframe(2)))
-            else:
-                ledger.updates_traced += 1
-                if not ledger.loop.updates:
-                    loops.updates(ledger.loop)
+                _step_traced(ledger, user_frame(sys._getframe(2)))
+            elif not ledger.loop.updates:
+                loops.updates(ledger.loop)
 
     seams.hold(Layer, "stateless_call", calling, lambda *_: None, anyone=True)
 
@@ -103,10 +103,9 @@ def _is_differentiated(value: Any) -> bool:
     return differentiated and is_traced(value)
 
 
-def _update_traced(ledger: Ledger, frame: FrameType | None) -> None:
+def _step_traced(ledger: Ledger, frame: FrameType | None) -> None:
     """A function that is being compiled for code outside of all that is held is a step."""
     ledger.traces_update = True
-    ledger.updates_traced += 1
     if frame is not None:
         _given[ledger.ident] = shapes([frame.f_locals.get(name) for name in _arguments(frame.f_code)])
 
@@ -116,6 +115,12 @@ def _gradients(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     if not isinstance(gradients, list | tuple):  # whatever can be gone through once only is the optimizer's
         return []
     return [each for each in gradients if each is not None]
+
+
+def gradient_compiled(ledger: Ledger) -> None:
+    """The loop that updates its weights eagerly has at least their gradient compiled."""
+    if ledger.last_update is not None:
+        recorder.fact("gradient-compiled", lasting=True, root=ledger.last_update[0])
 
 
 def loop_in(frame: FrameType) -> Place:
