@@ -105,7 +105,7 @@ def _edit(project: Project, finding: Finding, *, unsafe: bool) -> Edit | Advice:
         return Advice(finding, f"{finding.where.file} is no script that fitscope could change")
     if "site-packages" in path.parts:
         return Advice(finding, f"{finding.where.file} belongs to an installed package")
-    reasons = []
+    reasons: dict[bool, str] = {}
     for kind in BY_CAUSE[finding.name]:
         try:
             place = Place(finding, project, project.text(path), unsafe)
@@ -113,8 +113,8 @@ def _edit(project: Project, finding: Finding, *, unsafe: bool) -> Edit | Advice:
             place.project.text(edit.file).changed(edit.replacements)
             return edit
         except (Unsure, FitscopeError) as error:
-            reasons.append(str(error).removesuffix("."))
-    return Advice(finding, reasons[-1])
+            reasons[kind.aside] = str(error).removesuffix(".")
+    return Advice(finding, reasons[False] if False in reasons else reasons[True])
 
 
 def _same(one: Edit, other: Edit) -> bool:

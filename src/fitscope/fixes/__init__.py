@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from fitscope.fixes import callbacks, execution, loaders, pipelines, predictions, settings
+from fitscope.fixes import callbacks, execution, layers, loaders, pipelines, predictions, remembering, settings, steps
 from fitscope.fixes.kind import Kind
 
 KINDS: tuple[Kind, ...] = (
     *pipelines.KINDS,
+    *loaders.READING,
+    *remembering.KINDS,
     *loaders.KINDS,
     *predictions.KINDS,
     *callbacks.KINDS,
     *execution.KINDS,
+    *steps.KINDS,
     *settings.KINDS,
+    *layers.KINDS,
 )
 
 BY_CAUSE = {cause: [kind for kind in KINDS if cause in kind.causes] for kind in KINDS for cause in kind.causes}

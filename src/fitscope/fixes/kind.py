@@ -65,11 +65,23 @@ class Project:
 
     def one_batch_each(self, call: str, where: Where | None) -> bool:
         """Whether every call of fit or predict at a line took one batch, made of arrays, in the recorded run."""
+        _, called = self._called(call, where)
+        if called is None or not self.on_arrays(call, where):
+            return False
+        return called.calls == called.steps > 0 and called.epochs <= called.calls
+
+    def one_step_epochs(self, where: Where | None) -> bool:
+        """Whether every epoch of every fit at a line was one batch, made of arrays, in the recorded run."""
+        _, called = self._called("fit", where)
+        return called is not None and called.epochs == called.steps > 0 and self.on_arrays("fit", where)
+
+    def on_arrays(self, call: str, where: Where | None) -> bool:
+        """Whether the calls at a line worked on arrays in the recorded run."""
         root, called = self._called(call, where)
         if self.run is None or called is None:
             return False
         below = {each.name for each in self.run.nodes.values() if each.parent == root and each.phase == "data"}
-        return below == {"arrays"} and called.calls == called.steps > 0 and called.epochs <= called.calls
+        return below == {"arrays"}
 
     def _called(self, call: str, where: Where | None) -> tuple[int, Called | None]:
         """What the recorded run knows of the calls at a line."""
@@ -198,6 +210,8 @@ class Kind:
     """A kind of edit: for some causes, what to change in the script."""
 
     causes: ClassVar[tuple[str, ...]]
+    aside: ClassVar[bool] = False
+    """Whether it is for some places of a cause only: why it cannot serve is told if no other kind has a reason."""
 
     def edit(self, place: Place) -> Edit:
         """The edit for a finding; raises Unsure where none is surely right."""
