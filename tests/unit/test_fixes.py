@@ -921,7 +921,10 @@ def test_a_cache_that_freezes_the_augmentation_moves_only_where_results_may_chan
 @pytest.mark.parametrize(
     ("chain", "reason"),
     [
-        ("blobs.shuffle(9).map(decode).batch(8)", "order"),
+        ("blobs.shuffle(9).batch(8).map(decode)", "order"),
+        ("blobs.shuffle(9).map(decode).batch(8).repeat()", "a part"),
+        ("blobs.shuffle(9).map(flip).map(decode).batch(8)", "random"),
+        ("(blobs\n    .shuffle(9)  # names\n    .map(decode)\n    .batch(8))", "comment"),
         ("blobs.map(flip).map(decode).batch(8)", "random"),
         ("blobs.map(decode).take(9)", "take"),
         ("tf.data.Dataset.list_files('*').map(decode)", "shuffles"),
@@ -1307,6 +1310,66 @@ def test_rows_that_are_no_keys_are_not_remembered(fixed):
     assert fixed(text, findings=measured("python-in-pipeline", text, "return path * 2"))[0] is None
 
 
+IN_PYTHON = f"""{HEAD}import re
+
+words = re.compile("[a-z]+")
+
+
+def count(text):
+    return np.float32(len(words.findall(text.decode())))
+
+
+def load(text, label):
+    return tf.numpy_function(count, [text], tf.float32), label
+
+
+data = (
+    tf.data.Dataset.from_tensor_slices((texts, labels))
+    .map(load)  # slow
+    .shuffle(99)
+    .batch(8)
+)
+model.fit(data, epochs=5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("blobs.shuffle(9).map(decode).batch(8)", "blobs.map(decode).cache().shuffle(9).batch(8)"),
+        (
+            "(\n    blobs.shuffle(9, seed=1)\n    .map(\n        decode,  # slow\n    )\n    .batch(8)\n)",
+            "(\n    blobs\n    .map(\n        decode,  # slow\n    )\n    .cache().shuffle(9, seed=1)\n    .batch(8)\n)",
+        ),
+        (
+            "blobs\ndata = data.shuffle(len(names))\ndata = data.map(decode)\ndata = data.batch(8)",
+            "blobs\ndata = data.map(decode).cache().shuffle(len(names))\ndata = data.batch(8)",
+        ),
+    ],
+)
+def test_a_shuffle_before_a_map_that_is_kept_goes_behind_it(fixed, before, after):
+    text = f"{DECODE}data = {before}\nmodel.fit(data, epochs=5)\n"
+    changed, found = fixed(text, findings=measured("repeated-preprocessing", text, ".map("))
+    assert changed == f"{DECODE}data = {after}\nmodel.fit(data, epochs=5)\n"
+    assert found.edits[0].safe
+
+
+def test_what_a_map_computes_in_python_is_kept_where_it_is_always_the_same(fixed):
+    finding = measured("python-in-pipeline", IN_PYTHON, "len(words")
+    after, found = fixed(IN_PYTHON, findings=finding)
+    assert after == IN_PYTHON.replace("    .map(load)  # slow\n", "    .map(load)  # slow\n    .cache()\n")
+    assert found.edits[0].safe
+    for before, instead in (
+        ("len(words", "np.random.rand() + len(words"),
+        ("epochs=5", "epochs=1"),
+        ("    .map(load)  # slow\n    .shuffle(99)\n", "    .shuffle(99)  # rows\n    .map(load)\n"),
+        ("    .batch(8)", "    .take(8)"),
+        ("re.compile(", "Counter("),
+    ):
+        text = IN_PYTHON.replace(before, instead)
+        assert fixed(text, findings=measured("python-in-pipeline", text, "len(words"))[0] is None
+
+
 ROWS_OF_TORCH = """import keras
 import numpy as np
 import torch
@@ -1606,6 +1669,35 @@ def test_a_number_that_changes_is_no_longer_a_part_of_a_compiled_function(fixed)
     assert fixed(used, findings=finding)[0] is None
     decided = STATIC.replace("    return jax.grad", "    if beta > 1:\n        return 0\n    return jax.grad")
     assert fixed(decided, findings=finding)[0] is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("longest = max(len(row) for row in rows)", "longest = -(-max(len(row) for row in rows) // 32) * 32"),
+        ("longest = max(map(len, rows)) + 1", "longest = -(-(max(map(len, rows)) + 1) // 32) * 32"),
+        ("longest = min(max(map(len, rows)), 9)", None),
+        ("longest = max(map(len, rows)); other = max(map(len, rows))", None),
+    ],
+)
+def test_batches_get_one_of_a_few_lengths(fixed, before, after):
+    text = f"import os\nos.environ['KERAS_BACKEND'] = 'jax'\n{HEAD}def collate(rows):\n    {before}\n"
+    text += "    return np.zeros((len(rows), longest))\n\n\nmodel.fit(x, y)\n"
+    finding = measured(
+        "recompilation", text, "model.fit", says="train_step was compiled 9 times more: changed shape.", share=0.5
+    )
+    changed, found = fixed(text, unsafe=True, findings=finding)
+    assert changed == (text.replace(before, after) if after else None)
+    assert after is None or not found.edits[0].safe
+    assert fixed(text, unsafe=True, findings=measured("recompilation", text, "model.fit", share=0.5))[0] is None
+
+
+def test_a_prediction_of_a_few_batches_is_one_batch(fixed, monkeypatch):
+    text = f"{HEAD}for rows in parts:\n    answers.append(model.predict(rows, verbose=0))\n"
+    finding = measured("predict-in-loop", text, "model.predict")
+    monkeypatch.setattr(Project, "few_batches_each", lambda self, call, where, most: True)
+    assert "model.predict_on_batch(rows)" in fixed(text, findings=finding)[0]
+    assert fixed(text.replace("verbose=0", "batch_size=4096"), findings=finding)[0] is None
 
 
 def test_epochs_of_one_step_become_the_steps_of_one_epoch(fixed, monkeypatch):

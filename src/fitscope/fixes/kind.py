@@ -70,6 +70,11 @@ class Project:
             return False
         return called.calls == called.steps > 0 and called.epochs <= called.calls
 
+    def few_batches_each(self, call: str, where: Where | None, most: int) -> bool:
+        """Whether the calls at a line took a few batches each, made of arrays, in the recorded run."""
+        _, called = self._called(call, where)
+        return called is not None and 0 < called.steps <= most * called.calls and self.on_arrays(call, where)
+
     def one_step_epochs(self, where: Where | None) -> bool:
         """Whether every epoch of every fit at a line was one batch, made of arrays, in the recorded run."""
         _, called = self._called("fit", where)
@@ -186,6 +191,20 @@ class Place:
             if text.path == self.text.path and call.lineno <= self.line <= (call.end_lineno or 0)
         ]
         return here or found
+
+    def passes(self) -> int | None:
+        """How many epochs the training has, by the run or as a fit says."""
+        run = self.project.run
+        if run is not None:
+            found = [
+                called.epochs // called.calls
+                for root, called in run.called.items()
+                if run.nodes[root].name == "fit" and called.calls
+            ]
+            if found:
+                return max(found)
+        numbers = [text.script.literal(text.script.argument(call, "epochs")) for text, call in self.fit_calls()]
+        return max((number for number in numbers if isinstance(number, int)), default=None)
 
     def others_draw(self) -> bool:
         """Whether anything but trainings on one row draws from the random numbers that all share."""

@@ -14,6 +14,8 @@ from fitscope.source import Script
 from fitscope.syntax import listed
 
 MANY_ROWS = 1024
+FEW_BATCHES = 8
+"""Batches of 32 rows that may as well be one."""
 KNOWN = listed("abs bool float int len list max min print round str sum tuple")
 """What a loop over rows may call beside the prediction and NumPy: none of it changes the model or the rows."""
 AT_ONCE = listed("list max min sum sorted tuple")
@@ -358,7 +360,11 @@ class OnBatch(Kind):
         dropped = [keyword.arg for keyword in call.keywords if keyword.arg != "x"]
         if rows is None or len(call.args) > 1 or not set(dropped) <= {"verbose", "batch_size"}:
             raise Unsure("this predict has arguments that predict_on_batch does not take")
-        if not _few_rows(script, rows) and not place.project.one_batch_each("predict", place.finding.where):
+        where = place.finding.where
+        few = place.project.one_batch_each("predict", where) or (
+            "batch_size" not in dropped and place.project.few_batches_each("predict", where, FEW_BATCHES)
+        )
+        if not _few_rows(script, rows) and not few:
             raise Unsure("how many rows it predicts cannot be told from the source, and one batch may be too large")
         if place.project.backend == "jax" and _written_into(script, call):
             raise Unsure("on JAX the result of predict_on_batch cannot be written into")

@@ -55,7 +55,7 @@ class Remember(Kind):
     def edit(self, place: Place) -> Edit:
         """functools.cache on it."""
         script = place.script
-        passes = _passes(place)
+        passes = place.passes()
         if passes is None or passes < 2:
             raise Unsure("how often the training goes through its data cannot be told, or it does so once")
         reasons = []
@@ -74,22 +74,6 @@ class Remember(Kind):
                 does += "; several threads load at first"
             return place.edit(draft, does, _risk(script, function))
         raise Unsure(reasons[0] if reasons else "the source shows no loading function that could be remembered")
-
-
-def _passes(place: Place) -> int | None:
-    """How many epochs the training has."""
-    run = place.project.run
-    if run is not None:
-        found = [
-            called.epochs // called.calls
-            for root, called in run.called.items()
-            if run.nodes[root].name == "fit" and called.calls
-        ]
-        if found:
-            return max(found)
-    numbers = [text.script.literal(text.script.argument(call, "epochs")) for text, call in place.fit_calls()]
-    known = [number for number in numbers if isinstance(number, int)]
-    return max(known) if known else None
 
 
 def _waits(place: Place) -> bool:

@@ -9,7 +9,7 @@ from fitscope.fixes.effects import changes_outside, graph_obstacle, reached, sta
 from fitscope.fixes.execution import changes_inside, in_loop, receiver
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.model import Edit
-from fitscope.rules.compiling import changes, is_number
+from fitscope.rules.compiling import changes, is_longest, is_number
 from fitscope.source import Script
 from fitscope.syntax import Function, listed
 
@@ -21,6 +21,8 @@ OF_KERAS = listed(
 STATEFUL = listed("add_loss apply apply_gradients assign assign_add assign_sub reset_state result update_state")
 """Methods that change what Keras keeps, which a function that jax.jit compiles must not."""
 KERAS_BATCH = 32
+LENGTHS = 32
+"""What the length of a batch becomes a multiple of."""
 
 
 class JitStep(Kind):
@@ -499,4 +501,48 @@ def _inputs(place: Place) -> int:
     )
 
 
-KINDS = (JitStep(), StepOnce(), StartAnew(), TracedNumber(), RepeatedEpoch(), FitInSteps())
+class FewLengths(Kind):
+    """Batches that are padded to their own longest row get one of a few lengths."""
+
+    causes = ("recompilation",)
+    aside = True
+
+    def edit(self, place: Place) -> Edit:
+        """The length is rounded up."""
+        if place.project.backend not in (None, "jax"):
+            raise Unsure("batches of another length cost little here")
+        if place.finding.evidence and "changed shape" not in place.finding.says:
+            raise Unsure("it is not compiled again for another shape")
+        found = [
+            (text, call)
+            for text in place.project.texts()
+            for call in text.script.calls
+            if is_longest(text.script, call) and text.script.function_of(call) is not None
+        ]
+        text, call = only(found, "place where a batch is padded to its longest row")
+        whole: ast.expr = call
+        parent = text.script.parents.get(call)
+        if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Add | ast.Sub):
+            whole, parent = parent, text.script.parents.get(parent)
+        if not isinstance(parent, ast.Assign | ast.keyword | ast.Tuple) or whole.lineno != whole.end_lineno:
+            raise Unsure("what the longest row is needed for cannot be told from the source")
+        draft = place.draft(text)
+        inner = draft.source(whole) if whole is call else f"({draft.source(whole)})"
+        written = f"-(-{inner} // {LENGTHS}) * {LENGTHS}"
+        draft.replace(whole, written)
+        return place.edit(
+            draft,
+            f"batches are padded to the next multiple of {LENGTHS}, and compiled once for each",
+            "rows have more padding, which counts where the model does not mask it",
+        )
+
+
+KINDS = (
+    JitStep(),
+    StepOnce(),
+    StartAnew(),
+    TracedNumber(),
+    FewLengths(),
+    RepeatedEpoch(),
+    FitInSteps(),
+)
