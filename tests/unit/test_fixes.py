@@ -1310,6 +1310,49 @@ def test_rows_that_are_no_keys_are_not_remembered(fixed):
     assert fixed(text, findings=measured("python-in-pipeline", text, "return path * 2"))[0] is None
 
 
+WINDOWS = f"""{HEAD}series = np.ones((99, 2))
+
+
+def windowed(series, size):
+    ds = tf.data.Dataset.from_tensor_slices(series)
+    ds = ds.window(size + 1, shift=1, drop_remainder=True)
+    ds = ds.flat_map(lambda w: w.batch(size + 1))
+    ds = ds.map(lambda w: (w[:-1], w[-1:, 0]))
+    return ds.batch(8).prefetch(1)  # ready
+
+
+model.fit(windowed(series, 9), epochs=2)
+"""
+
+
+def test_windows_of_a_series_are_cut_at_once(fixed):
+    finding = measured("per-example-work", WINDOWS, "ds.flat_map")
+    after, found = fixed(WINDOWS, findings=finding)
+    assert after == WINDOWS.split("    ds = tf.data")[0] + (
+        "    ds = tf.data.Dataset.from_tensor_slices(tf.signal.frame(series, size + 1, 1, axis=0))\n"
+        "    return ds.batch(8).map(lambda w: (w[:, :-1], w[:, -1:, 0])).prefetch(1)  # ready\n"
+        "\n\nmodel.fit(windowed(series, 9), epochs=2)\n"
+    )
+    assert found.edits[0].safe
+    shuffled = WINDOWS.replace("    return ds", "    ds = ds.shuffle(99)\n    return ds")
+    after, _ = fixed(shuffled, findings=finding)
+    assert "axis=0))\n    ds = ds.map(lambda w: (w[:-1], w[-1:, 0]))\n    ds = ds.shuffle(99)\n" in after
+    chained = WINDOWS.replace("\n    ds = ds.", ".").replace("return ds.", "return ds.")
+    after, _ = fixed(chained, findings=measured("per-example-work", chained, "flat_map"))
+    assert "frame(series, size + 1, 1, axis=0))\n    return ds.batch(8).map(" in after
+    for before, instead in (
+        (", drop_remainder=True", ""),
+        ("w.batch(size + 1)", "w.batch(size)"),
+        ("slices(series)", "slices((series, series))"),
+        ("shift=1", "shift=1, stride=2"),
+        ("lambda w: w.batch(size + 1)", "make"),
+    ):
+        text = WINDOWS.replace(before, instead)
+        assert "signal.frame" not in (
+            fixed(text, findings=measured("per-example-work", text, "ds.flat_map"))[0] or ""
+        )
+
+
 IN_PYTHON = f"""{HEAD}import re
 
 words = re.compile("[a-z]+")
@@ -1338,8 +1381,8 @@ model.fit(data, epochs=5)
     [
         ("blobs.shuffle(9).map(decode).batch(8)", "blobs.map(decode).cache().shuffle(9).batch(8)"),
         (
-            "(\n    blobs.shuffle(9, seed=1)\n    .map(\n        decode,  # slow\n    )\n    .batch(8)\n)",
-            "(\n    blobs\n    .map(\n        decode,  # slow\n    )\n    .cache().shuffle(9, seed=1)\n    .batch(8)\n)",
+            "(\n    blobs.shuffle(9, 1)\n    .map(\n        decode,  # slow\n    )\n    .batch(8)\n)",
+            "(\n    blobs\n    .map(\n        decode,  # slow\n    )\n    .cache().shuffle(9, 1)\n    .batch(8)\n)",
         ),
         (
             "blobs\ndata = data.shuffle(len(names))\ndata = data.map(decode)\ndata = data.batch(8)",

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from fitscope.fixes import callbacks, execution, layers, loaders, pipelines, predictions, remembering, settings, steps
+from fitscope.fixes import (
+    callbacks,
+    execution,
+    layers,
+    loaders,
+    pipelines,
+    predictions,
+    remembering,
+    settings,
+    steps,
+    windows,
+)
 from fitscope.fixes.kind import Kind
 
 KINDS: tuple[Kind, ...] = (
+    *windows.KINDS,
     *pipelines.KINDS,
     *loaders.READING,
     *remembering.KINDS,
