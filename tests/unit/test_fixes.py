@@ -1310,6 +1310,51 @@ def test_rows_that_are_no_keys_are_not_remembered(fixed):
     assert fixed(text, findings=measured("python-in-pipeline", text, "return path * 2"))[0] is None
 
 
+EAGER_LAYERS = f"""{HEAD}augment = keras.Sequential([keras.layers.RandomFlip()])
+images = np.ones((99, 8, 8, 3))
+
+
+class Batches(keras.utils.PyDataset):
+    def __init__(self, x):
+        super().__init__()
+        self.x = x
+
+    def __getitem__(self, i):
+        rows = slice(8 * i, 8 * i + 8)
+        return BATCH
+
+
+model.fit(Batches(images))
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "np.stack([augment(row.astype('float32') / 255.0, training=True) for row in self.x[rows]])",
+            "np.asarray(augment(self.x[rows].astype('float32') / 255.0, training=True))",
+        ),
+        ("[augment(2 * row) for row in self.x[rows]], 1", "augment(2 * self.x[rows]), 1"),
+        ("np.array([augment(row[None])[0] for row in self.x[rows]])", "np.asarray(augment(self.x[rows]))"),
+        ("np.stack([augment(row[:4]) for row in self.x[rows]])", None),
+        ("np.stack([augment(row - row.mean()) for row in self.x[rows]])", None),
+        ("np.stack([augment(row)[0] for row in self.x[rows]])", None),
+        ("np.stack([augment(row) for row in self.x[rows] if row.any()])", None),
+        ("np.stack([augment(row, training=row[0] > 0) for row in self.x[rows]])", None),
+        ("np.stack([augment(row) for row in load(rows)])", None),
+    ],
+)
+def test_a_layer_that_is_called_for_each_row_is_called_for_the_batch(fixed, before, after):
+    text = EAGER_LAYERS.replace("BATCH", before)
+    changed, found = fixed(text, unsafe=True, findings=measured("eager-layers-in-pipeline", text, "        return "))
+    assert changed == (EAGER_LAYERS.replace("BATCH", after) if after else None)
+    assert after is None or not found.edits[0].safe
+    plain = text.replace("keras.Sequential([keras.layers.RandomFlip()])", "keras.layers.Rescaling(2.0)")
+    found = fixed(plain, findings=measured("eager-layers-in-pipeline", plain, "        return "))[1]
+    assert after is None or found.edits[0].safe
+
+
 WINDOWS = f"""{HEAD}series = np.ones((99, 2))
 
 

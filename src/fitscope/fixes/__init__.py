@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fitscope.fixes import (
+    batching,
     callbacks,
     execution,
     layers,
@@ -19,6 +20,7 @@ from fitscope.fixes.kind import Kind
 KINDS: tuple[Kind, ...] = (
     *windows.KINDS,
     *pipelines.KINDS,
+    *batching.KINDS,
     *loaders.READING,
     *remembering.KINDS,
     *loaders.KINDS,

@@ -541,6 +541,7 @@ class EagerLayersInPipeline(InputRule):
     code = "FS112"
     name = "eager-layers-in-pipeline"
     rank = 10
+    fixable = True
     examples = (example("eager-layers-in-pipeline", line="batch = [augment(image, training=True)"),)
 
     def of_input(self, case: Case, data: Input) -> Cause | None:
