@@ -1966,7 +1966,7 @@ def test_a_training_that_went_on_past_its_best_stops_early(fixed):
     text = f"{HEAD}model.fit(\n    x, y,  # rows\n    validation_data=z,\n    epochs=50,\n)\n"
     finding = measured("epochs-past-best", text, "model.fit")
     after, found = fixed(text, unsafe=True, findings=finding)
-    new = "keras.callbacks.EarlyStopping(patience=5, restore_best_weights=True)"
+    new = "keras.callbacks.EarlyStopping(patience=4, restore_best_weights=True)"
     assert after == text.replace("    epochs=50,\n", f"    epochs=50,\n    callbacks=[{new}],\n")
     assert not found.edits[0].safe
     for given, expected in (
@@ -1990,7 +1990,7 @@ def test_the_patience_of_a_setting_is_changed_where_it_is_written(fixed):
         "model.fit(x, y, validation_data=z, callbacks=[stop])\n"
     )
     finding = measured("epochs-past-best", text, "model.fit")
-    assert fixed(text, unsafe=True, findings=finding)[0] == text.replace("default=50", "default=5")
+    assert fixed(text, unsafe=True, findings=finding)[0] == text.replace("default=50", "default=4")
 
 
 def test_a_validation_of_single_rows_takes_many_at_once(fixed):

@@ -15,12 +15,12 @@ from fitscope.rules.model import TYPE_SETTERS
 from fitscope.source import Script
 
 SELDOM = 5
-PATIENCE = 5
+PATIENCE = 4
 FEW_ROWS, MANY_ROWS = 8, 256
 """A batch of a validation that is tiny, and one that is not."""
 KERAS_BATCH = 32
 SAMPLES = (256, 512, 1024, 2048, 4096)
-LITTLE = 0.1
+LITTLE = 0.03
 """What a validation may take, as a part of the rest of the training."""
 MONITORS = ("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau", "BackgroundCheckpoint")
 
