@@ -1866,9 +1866,11 @@ def test_work_at_the_end_of_an_epoch_is_done_after_some_of_them(fixed):
     after, found = fixed(EPOCH_END, unsafe=True, findings=finding)
     assert after == EPOCH_END.replace(
         "\t\tprint(count",
-        '\t\tif epoch % 5 and epoch + 1 != self.params["epochs"]:\n\t\t\treturn\n\t\tprint(count',
+        '\t\tif (epoch + 1) % 5 and epoch + 1 != self.params["epochs"]:\n\t\t\treturn\n\t\tprint(count',
     )
     assert not found.edits[0].safe
+    longer = measured("slow-epoch-callback", EPOCH_END, "print(count", share=0.4)
+    assert "if (epoch + 1) % 20 and" in fixed(EPOCH_END, unsafe=True, findings=longer)[0]
     for line in ("self.model.stop_training = True", "self.model.set_weights(w)", "logs['mine'] = 1"):
         text = EPOCH_END.replace("\t\tprint", f"\t\t{line}\n\t\tprint")
         assert fixed(text, unsafe=True, findings=finding)[0] is None

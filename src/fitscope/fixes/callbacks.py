@@ -21,7 +21,7 @@ LONGER = 0.5
 EVERY = (10, 20, 50, 100, 200, 500, 1000)
 LITTLE = 0.05
 """What a hook may cost that is called for some of the batches, as a share of the rest of the training."""
-EPOCHS = 5
+EPOCHS = (5, 10, 20, 50)
 FILES = (".keras", ".weights.h5")
 MODEL_METHODS = listed(
     "evaluate fit get_weights predict predict_on_batch save_weights set_weights stateless_call test_on_batch "
@@ -153,7 +153,7 @@ class Sometimes(Kind):
         if not _batch_hooks(place, owner):
             raise Unsure(f"{owner.name} works once per epoch")
         text, items = given_callbacks(place, owner)
-        number = self._number(place)
+        number = _number(place, EVERY)
         draft = place.draft(text)
         for item in items:
             draft.wrap(item, f"{draft.name('fitscope.Every', item)}(", f", batches={number})")
@@ -164,12 +164,12 @@ class Sometimes(Kind):
         )
         return replace(edit, around=Around(owner.name, "Every", {"batches": number}))
 
-    @staticmethod
-    def _number(place: Place) -> int:
-        """So many batches that the hook takes little of the training, where it was measured."""
-        part = min(_share(place), 0.99)
-        wanted = part / (1 - part) / LITTLE
-        return next((number for number in EVERY if number >= wanted), EVERY[-1])
+
+def _number(place: Place, numbers: tuple[int, ...]) -> int:
+    """Which of some numbers is so large that a hook takes little of the training, where it was measured."""
+    part = min(_share(place), 0.99)
+    wanted = part / (1 - part) / LITTLE
+    return next((number for number in numbers if number >= wanted), numbers[-1])
 
 
 class SomeEpochs(Kind):
@@ -189,13 +189,13 @@ class SomeEpochs(Kind):
         if len(names) < 2 or hook.decorator_list:
             raise Unsure("its on_epoch_end does not take the number of the epoch")
         _check_seldom(script, owner, hook)
-        given, draft = names[1], place.draft()
+        given, draft, number = names[1], place.draft(), _number(place, EPOCHS)
         draft.insert_first(
             hook,
-            f'if {given} % {EPOCHS} and {given} + 1 != {names[0]}.params["epochs"]:',
+            f'if ({given} + 1) % {number} and {given} + 1 != {names[0]}.params["epochs"]:',
             "    return",
         )
-        does = f"{owner.name}.on_epoch_end works after every {EPOCHS}th epoch, the first and the last"
+        does = f"{owner.name}.on_epoch_end works after every {number}th epoch, and after the last one"
         return place.edit(draft, does, "it leaves out the records of the other epochs")
 
 
