@@ -1268,6 +1268,9 @@ def test_a_loader_of_another_module_is_remembered_there(folder, fixed):
     (finding,) = measured("python-in-pipeline", module, "json.load(file)", file="reading.py")
     _, found = fixed(text, findings=[finding])
     assert found.edits[0].file == "reading.py"
+    (folder / "reading.py").write_text(module.replace("open(path)", "open(Recordings.folder + path)"))
+    (finding,) = measured("python-in-pipeline", module, "json.load(file)", file="reading.py")
+    assert not fixed(f"{text}reading.Recordings.folder = 'a'\n", findings=[finding])[1].edits
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,7 @@ def _check(place: Place, function: ast.FunctionDef) -> None:
     fits = [call.lineno for text, call in place.fit_calls() if text.path == place.text.path]
     reason = state_of(script, function) or changes_outside(script, function) or _outside(script, function)
     reason = reason or changed_in_place(script, function, min(fits, default=10**9))
+    reason = reason or _set_elsewhere(place, function)
     if reason is not None:
         raise Unsure(f"what {name} gives cannot be kept: {reason}")
     owner = script.class_of(function) if script.parameters(function) != _names(function) else None
@@ -202,6 +203,18 @@ def _outside(script: Script, function: Function) -> str | None:
             mode = script.argument(node, "mode", 1) if name == "open" else None
             if mode is not None and script.literal(mode) not in ("r", "rb", "rt"):
                 return "it opens a file to write to it"
+    return None
+
+
+def _set_elsewhere(place: Place, function: Function) -> str | None:
+    """What another file sets of the objects that a function reads."""
+    script = place.script
+    nodes = [node for each in reached(script, function, 4) for node in script.own(each)]
+    read = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
+    for text in place.project.texts():
+        for node in text.script.parents if text.path != place.text.path else ():
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and node.attr in read:
+                return f"{text.name} sets {ast.unparse(node)}"
     return None
 
 
