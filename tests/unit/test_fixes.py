@@ -1156,6 +1156,15 @@ def test_processes_that_cost_more_than_they_give_are_left_out(fixed, before, aft
     assert "num_workers" not in before or fixed(prepared, unsafe=True, findings=finding)[0] is None
 
 
+def test_on_jax_several_threads_draw_another_order_of_the_batches(fixed):
+    text = ITEMS.replace("START", "") + "model.fit(Items(), epochs=2)\n"
+    text = f"import os\nos.environ['KERAS_BACKEND'] = 'jax'\n{text}"
+    finding = measured("single-worker-loader", text, "def __getitem__")
+    assert not fixed(text, findings=finding)[1].edits[0].safe
+    ordered = text.replace("epochs=2", "epochs=2, shuffle=False")
+    assert fixed(ordered, findings=finding)[1].edits[0].safe
+
+
 def test_a_dataset_that_processes_load_is_loaded_by_one_thread(fixed):
     text = ITEMS.replace("START", "") + "model.fit(Items(workers=4, use_multiprocessing=True))\n"
     changed, found = fixed(text, findings=measured("counterproductive-workers", text, "def __getitem__"))

@@ -203,14 +203,14 @@ def _check_seldom(script: Script, owner: ast.ClassDef, hook: ast.FunctionDef) ->
     """Raises Unsure where the training depends on what a hook does."""
     for each in reached(script, hook):
         for node in script.own(each):
-            stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-            if stored and "model" in ast.unparse(node.value):
+            stored = node if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) else None
+            if stored is not None and "model" in ast.unparse(stored.value):
                 raise Unsure(f"{owner.name} sets {ast.unparse(node)}, which the training goes by")
             changes = ("assign", "compile", "fit", "load_weights", "set_value", "set_weights", "train_on_batch")
             if isinstance(node, ast.Call) and script.method(node) in changes:
                 raise Unsure(f"{owner.name} calls {script.method(node)}, which changes the training")
-            logged = isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load)
-            if logged and ast.unparse(node.value) == "logs":
+            logged = node if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) else None
+            if logged is not None and ast.unparse(logged.value) == "logs":
                 raise Unsure(f"{owner.name} changes logs, which others read")
 
 

@@ -349,7 +349,8 @@ class Draft:
 
 def _first_line(statement: ast.stmt) -> int:
     """The line where a statement begins, decorators included."""
-    return min([statement.lineno, *(each.lineno for each in getattr(statement, "decorator_list", []))])
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(each.lineno for each in decorators)])
 
 
 def _spans_lines(node: ast.AST) -> bool:

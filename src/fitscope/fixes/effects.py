@@ -234,6 +234,6 @@ def changed_in_place(script: Script, function: Function, first: int) -> str | No
             while isinstance(each, ast.Subscript):
                 each = each.value
             written = ast.unparse(each)
-            if written in read and (around not in inside or _outer(script, each, around)):  # type: ignore[arg-type]
+            if written in read and (around not in inside or _outer(script, each, around)):
                 return f"{written} is changed in place while the training runs"
     return None

@@ -61,7 +61,9 @@ class MoreWorkers(Kind):
             for call in calls:
                 draft.set_keyword(call, "workers", str(number))
             risk = f"{owner.name}.__getitem__ runs in several threads, and {reason}" if reason else ""
-            return place.edit(draft, f"{number} threads load batches; their order stays", risk)
+            return place.edit(
+                draft, f"{number} threads load batches; their order stays", risk or drawn_once_less(place)
+            )
         text, call = only(_data_loaders(place, owner), f"DataLoader of {owner.name}")
         draft = place.draft(text)
         draft.set_keyword(call, "num_workers", str(number))
@@ -189,7 +191,8 @@ class OneWorker(Kind):
             drawn = [name for name in map(text.script.called, calls) if is_shared(name)]
             risk = f"loading may draw random numbers ({drawn[0]}), which are others in each process" if drawn else ""
             return place.edit(draft, "one thread of the training's own process loads the batches", risk)
-        return place.edit(draft, "one thread loads the batches, as Python code that computes cannot use more")
+        does = "one thread loads the batches, as Python code that computes cannot use more"
+        return place.edit(draft, does, drawn_once_less(place))
 
     @staticmethod
     def _given(place: Place) -> tuple[Text, list[ast.Call]]:
@@ -260,6 +263,32 @@ class NoProcesses(Kind):
         if not all(_is_ordered(found[0][0].script, call) for _, call in found):
             risk = risk or DRAWN_LATER
         return place.edit(draft, "the batches are loaded in the training's own process", risk)
+
+
+def drawn_once_less(place: Place) -> str:
+    """The risk of another number of threads: on JAX and PyTorch Keras looks at the first batch to build a model.
+
+    One thread draws an order for that look and another for the first epoch, several draw one for both.
+    """
+    if place.project.backend in (None, "tensorflow"):
+        return ""
+    fits = place.fit_calls()
+    ordered = [
+        text.script.literal(text.script.argument(call, "shuffle")) is False or _is_built(text.script, call)
+        for text, call in fits
+    ]
+    return "" if ordered and all(ordered) else DRAWN_LATER
+
+
+def _is_built(script: Script, fit: ast.Call) -> bool:
+    """Whether a model was trained before, in the same function and not in a loop."""
+    for call in script.model_calls("fit"):
+        same = isinstance(call.func, ast.Attribute) and isinstance(fit.func, ast.Attribute)
+        same = same and ast.unparse(call.func) == ast.unparse(fit.func)
+        here = script.function_of(call) is script.function_of(fit) and not script.guarded(call, script.tree)
+        if same and here and call.lineno < fit.lineno:
+            return True
+    return False
 
 
 def takes_workers(place: Place, owner: ast.ClassDef) -> tuple[Text, list[ast.Call]]:

@@ -9,7 +9,7 @@ from fitscope.fixes.aliases import only_read
 from fitscope.fixes.draft import Draft, Unsure
 from fitscope.fixes.effects import changed_in_place, changes_outside, reached, state_of
 from fitscope.fixes.kind import Kind, Place
-from fitscope.fixes.loaders import MoreWorkers, is_data_loader, is_torch, takes_workers
+from fitscope.fixes.loaders import MoreWorkers, drawn_once_less, is_data_loader, is_torch, takes_workers
 from fitscope.model import Edit
 from fitscope.source import LOADER_BASES, Script
 from fitscope.syntax import Function, listed
@@ -70,9 +70,11 @@ class Remember(Kind):
             draft = place.draft()
             draft.decorate(function, draft.name("functools.cache", function))
             does = f"{function.name} is called once for each item, and its results are kept: that takes memory"
+            risk = _risk(script, function)
             if _waits(place) and _with_threads(place, draft):
                 does += "; several threads load at first"
-            return place.edit(draft, does, _risk(script, function))
+                risk = risk or drawn_once_less(place)
+            return place.edit(draft, does, risk)
         raise Unsure(reasons[0] if reasons else "the source shows no loading function that could be remembered")
 
 

@@ -11,7 +11,7 @@ from fitscope.fixes.kind import Kind, Place, only
 from fitscope.model import Edit
 from fitscope.rules.compiling import changes, is_longest, is_number
 from fitscope.source import Script
-from fitscope.syntax import Function, listed
+from fitscope.syntax import Function, Loop, listed
 
 COMPILERS = listed("jax.jit tensorflow.function")
 DERIVES = listed("jax.grad jax.value_and_grad")
@@ -131,7 +131,7 @@ class StepOnce(Kind):
         draft = place.draft(text)
         for each in moved:
             draft.hoist(each, loop)
-        name = getattr(step, "name", "") or ast.unparse(step.targets[0])  # type: ignore[attr-defined]
+        name = getattr(step, "name", "") or ast.unparse(step.targets[0])
         return place.edit(draft, f"{name} is made once, before the loop, and compiled once")
 
 
@@ -298,8 +298,8 @@ def _check_anew(script: Script, built: ast.Assign, loop: ast.For | ast.While, na
         raise Unsure("the model is set more than once")
 
 
-def _covers(loop: ast.AST, line: int) -> bool:
-    return loop.lineno <= line <= (loop.end_lineno or loop.lineno)  # type: ignore[attr-defined]
+def _covers(loop: Loop, line: int) -> bool:
+    return loop.lineno <= line <= (loop.end_lineno or loop.lineno)
 
 
 class TracedNumber(Kind):
@@ -423,7 +423,7 @@ class RepeatedEpoch(Kind):
         if script.literal(words.get("verbose")) not in (0, 2):
             raise Unsure("a progress bar shows its epochs")
         draft = place.draft(text)
-        number, both = draft.source(epochs), f"({draft.source(x)}, {draft.source(y)})"  # type: ignore[arg-type]
+        number, both = draft.source(epochs), f"({draft.source(x)}, {draft.source(y)})"
         if place.project.backend in (None, "tensorflow"):
             data = f"{draft.name('tensorflow.data.Dataset', call)}.from_tensors({both}).repeat({number})"
         else:

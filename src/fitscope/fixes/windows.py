@@ -20,7 +20,7 @@ class Frames(Kind):
     def edit(self, place: Place) -> Edit:
         """tf.signal.frame for window and flat_map."""
         script = place.script
-        found = {}
+        found: dict[ast.Call, tuple[Chain, Link]] = {}
         for chain, link in script.links("window"):
             found.setdefault(link.node, (chain, link))
         chain, window = only(list(found.values()), "window of a series")
