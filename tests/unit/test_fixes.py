@@ -1367,6 +1367,40 @@ def test_a_layer_that_is_called_for_each_row_is_called_for_the_batch(fixed, befo
     assert after is None or found.edits[0].safe
 
 
+ONE_HOT = f"""{HEAD}ids = list(range(WORDS))
+
+
+def batches():
+    while True:
+        rows = []
+        for target in targets:
+            rows.append([1.0 if number == target else 0.0 for number in ids])  # one
+        yield np.array(rows, dtype="float32")
+
+
+model.fit(batches(), steps_per_epoch=9)
+"""
+
+
+def test_a_row_of_zeros_and_a_one_is_made_at_once(fixed):
+    finding = measured("python-in-pipeline", ONE_HOT, "rows.append")
+    after, found = fixed(ONE_HOT, findings=finding)
+    assert only_line_changed(ONE_HOT, after) == (
+        "            rows.append(np.where(np.arange(WORDS) == target, 1.0, 0.0))  # one"
+    )
+    assert found.edits[0].safe
+    for before, instead in (
+        ("number == target", "number >= target"),
+        ("else 0.0 for", "else number for"),
+        ("in ids]", "in words]"),
+        ("        yield", "        rows = rows + rows\n        yield"),
+        ("def batches", "ids.append(-1)\n\n\ndef batches"),
+        ("number in ids]", "number in ids if number]"),
+    ):
+        text = ONE_HOT.replace(before, instead)
+        assert fixed(text, findings=measured("python-in-pipeline", text, "rows.append"))[0] is None
+
+
 WINDOWS = f"""{HEAD}series = np.ones((99, 2))
 
 

@@ -117,4 +117,91 @@ def _is_plain(script: Script, layer: ast.expr) -> bool:
     return bool(made) and all(script.called(value).rpartition(".")[2] in NEVER_RANDOM for value in made)
 
 
-KINDS = (LayerOnBatch(),)
+class OneHot(Kind):
+    """A row of zeros and a one is made at once, not number by number."""
+
+    causes = ("python-in-pipeline", "per-example-work")
+    aside = True
+
+    def edit(self, place: Place) -> Edit:
+        """numpy.where."""
+        script = place.script
+        found = [
+            node
+            for node in script.parents
+            if isinstance(node, ast.ListComp)
+            and node.lineno <= place.line <= (node.end_lineno or 0)
+            and isinstance(node.elt, ast.IfExp)
+            and len(node.generators) == 1
+        ]
+        loop = only(found, "list of zeros and a one at this place")
+        clause, choice = loop.generators[0], loop.elt
+        test = choice.test
+        numbers = [script.literal(side) for side in (choice.body, choice.orelse)]
+        equal = isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq)
+        if (
+            not equal
+            or not all(isinstance(side, ast.Constant) for side in (choice.body, choice.orelse))
+            or clause.ifs
+        ):
+            raise Unsure("the list is more than a comparison with each number")
+        if not all(type(number) in (int, float) for number in numbers):
+            raise Unsure("the list is more than a comparison with each number")
+        sides = [test.left, *test.comparators]
+        names = [side for side in sides if isinstance(side, ast.Name) and side.id == ast.unparse(clause.target)]
+        others = [side for side in sides if side not in names]
+        count = _counted(script, clause.iter)
+        if len(names) != 1 or count is None or not isinstance(others[0], ast.Name | ast.Attribute | ast.Subscript):
+            raise Unsure("what the numbers are compared with, or how many they are, cannot be told from the source")
+        if not _becomes_array(script, loop):
+            raise Unsure("the list may be used as a list")
+        draft = place.draft()
+        where, arange = draft.name("numpy.where", loop), draft.name("numpy.arange", loop)
+        target, one, zero = (draft.source(each) for each in (others[0], choice.body, choice.orelse))
+        draft.replace(loop, f"{where}({arange}({count}) == {target}, {one}, {zero})")
+        return place.edit(draft, "the row of zeros and a one is made at once")
+
+
+def _counted(script: Script, source: ast.expr, depth: int = 3) -> str | None:
+    """What `range` is given, where an expression is one, or a list of one, that nobody changes."""
+    if isinstance(source, ast.Call) and len(source.args) == 1 and not source.keywords and depth:
+        if script.called(source) == "range":
+            return ast.unparse(source.args[0])
+        return _counted(script, source.args[0], depth - 1) if script.called(source) in ("list", "tuple") else None
+    if isinstance(source, ast.Name) and depth:
+        bindings, values = script.bindings(source), script.values(source)
+        uses = [script.parents.get(each) for each in script.references(source.id)]
+        changed = any(isinstance(use, ast.Attribute | ast.Subscript | ast.Call) for use in uses)
+        return _counted(script, values[0], depth - 1) if len(bindings) == len(values) == 1 and not changed else None
+    return None
+
+
+def _becomes_array(script: Script, node: ast.expr) -> bool:
+    """Whether a list goes into an array, itself or as a row: `numpy.array(rows)` of a list that it is put into."""
+    parent = script.parents.get(node)
+    if isinstance(parent, ast.ListComp) and parent.elt is node:
+        return _becomes_array(script, parent)
+    if not isinstance(parent, ast.Call) or parent.args[:1] != [node]:
+        return False
+    if script.called(parent) in ("numpy.array", "numpy.asarray", "numpy.stack"):
+        return True
+    owner = parent.func.value if isinstance(parent.func, ast.Attribute) else None
+    if script.method(parent) != "append" or not isinstance(owner, ast.Name):
+        return False
+    if not all(isinstance(value, ast.List) and not value.elts for value in script.values(owner)):
+        return False
+    for each in script.references(owner.id):
+        use = script.parents.get(each)
+        appends = isinstance(use, ast.Attribute) and use.attr == "append"
+        array = isinstance(use, ast.Call) and script.called(use) in (
+            "len",
+            "numpy.array",
+            "numpy.asarray",
+            "numpy.stack",
+        )
+        if not appends and not array:
+            return False
+    return True
+
+
+KINDS = (LayerOnBatch(), OneHot())
