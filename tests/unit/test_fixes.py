@@ -1253,20 +1253,22 @@ model.fit(Recordings(names), epochs=5)
 def test_a_function_that_reads_the_same_files_in_every_epoch_reads_each_once(fixed, newline):
     text = READS.replace("\n", newline)
     finding = measured("python-in-pipeline", READS, "json.load(file)")
-    after, found = fixed(text, findings=finding)
+    after, found = fixed(text, unsafe=True, findings=finding)
     expected = READS.replace("def read(", "@functools.cache\ndef read(").replace(
         "import numpy as np\n", "import numpy as np\nimport functools\n"
     )
     assert after == expected.replace("\n", newline)
-    assert found.edits[0].safe
+    assert "memory" in found.edits[0].unsafe
+    parsed = text.replace("with open(path) as file:", "if path:").replace("json.load(file)", "json.loads(path)")
+    assert fixed(parsed, findings=finding)[1].edits[0].safe
 
 
 def test_batches_whose_rows_stay_the_same_are_kept_whole(fixed):
     text = READS.replace("    def on_epoch_end(self):\n        rng.shuffle(self.paths)\n\n\n", "")
-    after, _ = fixed(text, findings=measured("per-example-work", text, "pairs = [read"))
+    after, _ = fixed(text, unsafe=True, findings=measured("per-example-work", text, "pairs = [read"))
     assert "    @functools.cache\n    def __getitem__(self, index):\n" in after
     tabs = text.replace("    ", "\t")
-    after, _ = fixed(tabs, findings=measured("per-example-work", tabs, "pairs = [read"))
+    after, _ = fixed(tabs, unsafe=True, findings=measured("per-example-work", tabs, "pairs = [read"))
     assert "\t@functools.cache\n\tdef __getitem__(self, index):\n" in after
 
 
@@ -1308,7 +1310,7 @@ def test_a_loader_of_another_module_is_remembered_there(folder, fixed):
 def test_a_function_that_may_give_something_else_is_called_every_time(fixed, before, after, reason):
     text = READS.replace(before, after)
     text = text.replace("import json\n", "import json\nimport time\nFOLDER = 'a'\nFOLDER = 'b'\n")
-    changed, found = fixed(text, findings=measured("python-in-pipeline", text, "json.load(file)"))
+    changed, found = fixed(text, unsafe=True, findings=measured("python-in-pipeline", text, "json.load(file)"))
     assert changed is None
     assert found.advice
 
@@ -1319,7 +1321,7 @@ def test_rows_that_are_no_keys_are_not_remembered(fixed):
     )
     text = text.replace("    def on_epoch_end(self):\n        rng.shuffle(self.paths)\n\n\n", "")
     text = text.replace("super().__init__()", "super().__init__(use_multiprocessing=True)")
-    assert fixed(text, findings=measured("python-in-pipeline", text, "return path * 2"))[0] is None
+    assert fixed(text, unsafe=True, findings=measured("python-in-pipeline", text, "return path * 2"))[0] is None
 
 
 EAGER_LAYERS = f"""{HEAD}augment = keras.Sequential([keras.layers.RandomFlip()])
@@ -2087,6 +2089,17 @@ def test_edits_of_the_same_place_are_not_both_made(fixed, folder):
     applied = apply(project, [edit, other])
     assert applied.edits == (edit,)
     assert applied.left_out == ((other, "it would change the same place as another edit"),)
+
+
+def test_where_results_must_not_change_a_kind_that_is_safe_is_taken_before_one_that_is_not(fixed):
+    text = READS.replace("pairs = [", "time.sleep(0.1)\n        pairs = [").replace(
+        "import json", "import json\nimport time"
+    )
+    finding = measured("single-worker-loader", text, "time.sleep", share=0.9)
+    after, found = fixed(text, findings=finding)
+    assert after == text.replace("super().__init__()", "super().__init__(workers=4)")
+    assert found.edits[0].safe
+    assert "functools.cache" in fixed(text, unsafe=True, findings=finding)[0]
 
 
 def test_a_finding_in_an_installed_package_or_a_notebook_is_advice(folder, fixed):

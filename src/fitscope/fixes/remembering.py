@@ -37,6 +37,7 @@ OPENERS = listed(
     "cv2.imread imageio.imread json.loads librosa.load nibabel.load numpy.load numpy.loadtxt open os.path.basename "
     "os.path.join os.path.splitext pandas.read_csv pathlib.Path PIL.Image.open scipy.io.wavfile.read soundfile.read"
 )
+READS = listed("imread load loadtxt open read read_csv")
 FEW_PASSES, MANY_PASSES = 3, 10
 """Epochs from which on to load once is worth more than threads, and processes, that wait side by side."""
 MOSTLY_WAITING = 0.8
@@ -368,9 +369,13 @@ def _formats_number(script: Script, node: ast.Name) -> bool:
 
 
 def _risk(script: Script, function: Function) -> str:
+    """The risk of keeping what comes from elsewhere; what is made of what is in memory is about as large as that."""
     names = [script.called(call) for each in reached(script, function, 4) for call in script.own_calls(each)]
     asked = next((name for name in names if name.startswith(NETWORK)), None)
-    return f"what a server answers ({asked}) is asked for once, and may change" if asked else ""
+    if asked is not None:
+        return f"what a server answers ({asked}) is asked for once, and may change"
+    opened = next((name for name in names if name in OPENERS and name.rpartition(".")[2] in READS), None)
+    return f"all that it reads ({opened}) is kept in memory, and nobody measured how much that is" if opened else ""
 
 
 KINDS = (Remember(),)
