@@ -1836,6 +1836,25 @@ def test_a_prediction_of_a_few_batches_is_one_batch(fixed, monkeypatch):
     assert fixed(text.replace("verbose=0", "batch_size=4096"), findings=finding)[0] is None
 
 
+def test_a_record_of_numbers_is_no_longer_a_part_of_a_compiled_function(fixed):
+    text = STATIC.replace("import jax\n", "import jax\nfrom typing import NamedTuple\n").replace(
+        "def loss(", "class Rates(NamedTuple):\n    beta: float = 0.1\n    rest: float = 0.2\n\n\ndef loss("
+    )
+    text = (
+        text.replace('("beta", "size")', '("rates",)')
+        .replace("beta, size):", "rates):")
+        .replace("(weights, beta)\n\n\nfor", "(weights, rates.beta)\n\n\nfor")
+    )
+    text = text.replace(
+        "    beta = round(epoch / 9, 3)\n    step(weights, beta=beta, size=3)",
+        "    rates = first._replace(beta=epoch / 9)\n    step(weights, rates=rates)",
+    )
+    text = text.replace("for epoch", "first = Rates()\nfor epoch")
+    finding = measured("recompilation", text, "step(weights, rates=")
+    assert "\n@jax.jit\ndef step(weights, rates):" in fixed(text, findings=finding)[0]
+    assert fixed(text.replace("rest: float = 0.2", "rest: str = 'a'"), findings=finding)[0] is None
+
+
 def test_epochs_of_one_step_become_the_steps_of_one_epoch(fixed, monkeypatch):
     text = f"{HEAD}x, y = np.ones((4, 2)), np.ones((4, 1))\nmodel.fit(x, y, batch_size=4, epochs=EPOCHS, verbose=0)\n"
     finding = measured("short-epochs", text, "model.fit")
@@ -2058,6 +2077,44 @@ def test_a_validation_of_single_rows_takes_many_at_once(fixed):
         "model.fit", "def score(y, p):\n    return y\n\n\nmodel.compile('sgd', metrics=[score])\nmodel.fit"
     )
     assert not fixed(own, findings=measured("dominant-validation", own, "model.fit(", share=0.6))[1].edits[0].safe
+
+
+BY_HAND = """import torch
+
+EVERY = 12
+
+
+def score(model, held_out):
+    with torch.no_grad():
+        return sum(model(x) for x in held_out)
+
+
+for step, (x, y) in enumerate(rows):
+    train(x, y)
+    if (step + 1) % EVERY == 0:  # look
+        print(score(model, held_out))
+"""
+
+
+def test_a_loop_by_hand_validates_after_more_steps(fixed):
+    finding = measured("dominant-validation", BY_HAND, "for x in held_out", share=0.2)
+    after, found = fixed(BY_HAND, unsafe=True, findings=finding)
+    assert after == BY_HAND.replace("EVERY = 12", "EVERY = 120")
+    assert not found.edits[0].safe
+    written = BY_HAND.replace("% EVERY", "% 12")
+    assert (
+        "% 600 == 0:  # look"
+        in fixed(
+            written,
+            unsafe=True,
+            findings=[dataclasses.replace(finding[0], evidence=(Evidence("of the training", 0.9, "share"),))],
+        )[0]
+    )
+    few = dataclasses.replace(finding[0], evidence=(Evidence("training steps", 200, "count"),))
+    assert "EVERY = 60\n" in fixed(BY_HAND, unsafe=True, findings=[few])[0]
+    assert fixed(BY_HAND + "print(EVERY)\n", unsafe=True, findings=finding)[0] is None
+    assert fixed(BY_HAND + "print(score(model, rest))\n", unsafe=True, findings=finding)[0] is None
+    assert fixed(BY_HAND.replace("(step + 1) % EVERY == 0", "late(step)"), unsafe=True, findings=finding)[0] is None
 
 
 def test_a_validation_that_others_watch_is_made_on_a_part_of_its_rows(fixed):

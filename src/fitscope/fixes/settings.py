@@ -19,6 +19,9 @@ PATIENCE = 4
 FEW_ROWS, MANY_ROWS = 8, 256
 """A batch of a validation that is tiny, and one that is not."""
 KERAS_BATCH = 32
+TIMES = (2, 5, 10, 20, 50)
+AT_LEAST = 3
+"""Validations that are left of those in a loop by hand."""
 SAMPLES = (256, 512, 1024, 2048, 4096)
 LITTLE = 0.03
 """What a validation may take, as a part of the rest of the training."""
@@ -219,6 +222,66 @@ class ValidateSample(Kind):
         return (bool(pairs) and all(pairs)) or (starred and not pairs)
 
 
+class ValidateSeldomByHand(Kind):
+    """A loop written by hand validates after more steps."""
+
+    causes = ("dominant-validation",)
+    aside = True
+
+    def edit(self, place: Place) -> Edit:
+        """The number of steps that a condition counts."""
+        script = place.script
+        found = [node for node in ast.walk(script.tree) if isinstance(node, ast.If) and self._holds(place, node)]
+        tests = {test for node in found for test in ast.walk(node.test) if _counts_rounds(script, test)}
+        test = only(list(tests), "condition that says after how many steps it validates")
+        number, constant = script.literal(test.right), self._constant(script, test.right)
+        share = max((item.value for item in place.finding.evidence if item.unit == "share"), default=0.5)
+        part = min(0.99, max(0.01, share))
+        assert isinstance(number, int)
+        steps = next((item.value for item in place.finding.evidence if item.what == "training steps"), math.inf)
+        some = [each for each in TIMES if number * each * AT_LEAST <= steps]
+        if not some:
+            raise Unsure("it validates a few times only")
+        times = next((each for each in some if each >= part / (1 - part) / LITTLE), some[-1])
+        draft = place.draft()
+        draft.replace(constant, str(number * times))
+        return place.edit(
+            draft,
+            f"validates after every {number * times}th step instead of every {number}th",
+            "there are fewer validations, and what goes by them is decided later",
+        )
+
+    @staticmethod
+    def _holds(place: Place, node: ast.If) -> bool:
+        """Whether the validation is below a condition: the finding's line, or a call of the function it stands in."""
+        script, inside = place.script, place.function()
+        body = [each for part in node.body for each in ast.walk(part)]
+        if any(getattr(each, "lineno", 0) == place.line for each in body):
+            return True
+        calls = script.callers(inside) if inside is not None else []
+        return any(call in body for call in calls) and all(
+            any(isinstance(each, ast.If) for each in script.ancestors(call)) for call in calls
+        )
+
+    @staticmethod
+    def _constant(script: Script, node: ast.expr) -> ast.expr:
+        """Where the number stands: in the condition, or where a name that only the condition uses gets it."""
+        if isinstance(node, ast.Constant):
+            return node
+        values = script.values(node)
+        if isinstance(node, ast.Name) and len(values) == 1 and len(script.references(node.id)) == 1:
+            return values[0]
+        raise Unsure("the number of steps is used elsewhere, too")
+
+
+def _counts_rounds(script: Script, node: ast.AST) -> bool:
+    """`step % 12`, with a number that the source shows."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mod):
+        return False
+    number = script.literal(node.right)
+    return type(number) is int and number > 0 and not isinstance(node.left, ast.Constant)
+
+
 class StopEarly(Kind):
     """The training ends when its validation has not improved for some epochs, with the best weights."""
 
@@ -340,4 +403,12 @@ def _names_validation(code: ast.AST) -> bool:
     return any(isinstance(value, str) and value.startswith("val_") for value in constants)
 
 
-KINDS = (Float32(), ValidateOnce(), ValidateInLargeBatches(), ValidateSeldom(), ValidateSample(), StopEarly())
+KINDS = (
+    Float32(),
+    ValidateOnce(),
+    ValidateInLargeBatches(),
+    ValidateSeldom(),
+    ValidateSample(),
+    ValidateSeldomByHand(),
+    StopEarly(),
+)

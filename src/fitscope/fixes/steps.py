@@ -363,16 +363,37 @@ def _static(script: Script, decorator: ast.expr) -> list[str] | None:
 
 
 def _changes_in_calls(script: Script, function: ast.FunctionDef, name: str) -> bool:
-    callers = script.callers(function)
+    """Whether all calls of a function give a number for a parameter, and loops give it other values."""
+    names = script.parameters(function)
     found = False
-    for call in callers:
-        item = script.argument(
-            call, name, script.parameters(function).index(name) if name in script.parameters(function) else None
-        )
-        if item is None or not is_number(script, item):
+    for call in script.callers(function):
+        item = script.argument(call, name, names.index(name) if name in names else None)
+        if item is None or not (is_number(script, item) or _is_record(script, item)):
             return False
         found = found or any(changes(script, item, loop) for loop in script.loops(call))
     return found
+
+
+def _is_record(script: Script, node: ast.expr, depth: int = 3) -> bool:
+    """Whether a name stands for a NamedTuple of numbers, which JAX takes apart."""
+    values = script.values(node)
+    if not values or not depth:
+        return False
+    for value in values:
+        if not isinstance(value, ast.Call):
+            return False
+        owner = value.func.value if isinstance(value.func, ast.Attribute) else None
+        if owner is not None and script.method(value) == "_replace":
+            if not _is_record(script, owner, depth - 1):
+                return False
+            continue
+        made = script.local_class(value.func)
+        if made is None or [script.dotted(base) for base in made.bases] != ["typing.NamedTuple"]:
+            return False
+        fields = [each for each in made.body if isinstance(each, ast.AnnAssign)]
+        if not fields or not all(ast.unparse(each.annotation) in ("float", "int") for each in fields):
+            return False
+    return True
 
 
 def _other_use(script: Script, function: Function, name: str, depth: int = 3) -> str | None:
@@ -383,15 +404,18 @@ def _other_use(script: Script, function: Function, name: str, depth: int = 3) ->
     for node in script.own(function):
         if not isinstance(node, ast.Name) or node.id != name:
             continue
+        used: ast.expr = node
         parent = script.parents.get(node)
+        if isinstance(parent, ast.Attribute):  # a field of a record
+            used, parent = parent, script.parents.get(parent)
         if isinstance(parent, ast.BinOp | ast.UnaryOp) and isinstance(node.ctx, ast.Load):
             continue
-        if isinstance(parent, ast.Call) and node in parent.args:
-            if script.called(parent).startswith(("jax.numpy.", "keras.ops.")) and parent.args[0] is node:
+        if isinstance(parent, ast.Call) and used in parent.args:
+            if script.called(parent).startswith(("jax.numpy.", "keras.ops.")) and parent.args[0] is used:
                 continue
             inner = _derivative(script, parent) or script.function(parent.func)
             names = script.parameters(inner) if inner is not None else []
-            position = parent.args.index(node)
+            position = parent.args.index(used)
             if inner is not None and position < len(names):
                 reason = _other_use(script, inner, names[position], depth - 1)
                 if reason is None:
