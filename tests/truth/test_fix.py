@@ -124,7 +124,8 @@ def windowed(series):
 
 
 def decode(row):
-    return tf.io.decode_raw(row, tf.float32), tf.io.decode_raw(row, tf.float32)[:1]
+    numbers = tf.ensure_shape(tf.io.decode_raw(row, tf.float32), (8,))
+    return numbers, numbers[:1]
 
 
 model.fit(windowed(x[:, 0]), epochs=2, verbose=0)

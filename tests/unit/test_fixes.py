@@ -1384,6 +1384,11 @@ model.fit(batches(), steps_per_epoch=9)
 """
 
 
+def test_windows_of_another_pipeline_stay(fixed):
+    text = WINDOWS + "other = tf.data.Dataset.range(9).map(load)\nmodel.fit(other, epochs=2)\n"
+    assert fixed(text, findings=measured("repeated-preprocessing", text, "other = "))[0] is None
+
+
 def test_a_row_of_zeros_and_a_one_is_made_at_once(fixed):
     finding = measured("python-in-pipeline", ONE_HOT, "rows.append")
     after, found = fixed(ONE_HOT, findings=finding)

@@ -272,12 +272,20 @@ def drawn_once_less(place: Place) -> str:
     """
     if place.project.backend in (None, "tensorflow"):
         return ""
-    fits = place.fit_calls()
+    fits = [(text, call) for text, call in place.fit_calls() if _loads(text.script, call)] or place.fit_calls()
     ordered = [
         text.script.literal(text.script.argument(call, "shuffle")) is False or _is_built(text.script, call)
         for text, call in fits
     ]
     return "" if ordered and all(ordered) else DRAWN_LATER
+
+
+def _loads(script: Script, fit: ast.Call) -> bool:
+    """Whether a fit is given an object of a loader of the script."""
+    data = script.argument(fit, "x", 0)
+    values = [data, *(script.values(data) if data is not None else [])]
+    made = [script.local_class(value.func) for value in values if isinstance(value, ast.Call)]
+    return any(owner is not None and script.derives(owner, LOADER_BASES) for owner in made)
 
 
 def _is_built(script: Script, fit: ast.Call) -> bool:

@@ -124,6 +124,7 @@ class StepOnce(Kind):
             for text in place.project.texts()
             for each in text.script.parents
             if isinstance(each, ast.stmt) and (loop := _makes_step(text.script, each)) is not None
+            if text.path != place.text.path or _covers(loop, place.line) or _makes_place(place, each)
         ]
         text, step, loop = only(found, "place where a loop makes a compiled function")
         script = text.script
@@ -133,6 +134,13 @@ class StepOnce(Kind):
             draft.hoist(each, loop)
         name = getattr(step, "name", "") or ast.unparse(step.targets[0])
         return place.edit(draft, f"{name} is made once, before the loop, and compiled once")
+
+
+def _makes_place(place: Place, statement: ast.stmt) -> bool:
+    """Whether the finding's line stands in the function that a statement makes."""
+    inside = place.function()
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    return inside is not None and value is not None and place.script.function(value) is inside
 
 
 def _makes_step(script: Script, statement: ast.stmt) -> ast.For | ast.While | None:
@@ -323,6 +331,7 @@ class TracedNumber(Kind):
             for text, function, decorator, given in found
             for name in given
             if _changes_in_calls(text.script, function, name)
+            if text.path != place.text.path or _is_about(place, function)
         ]
         text, function, decorator, name = only(changing, "static argument of jax.jit that is a changing number")
         script = text.script
@@ -342,6 +351,14 @@ class TracedNumber(Kind):
         return place.edit(
             draft, f"{name} is passed to the compiled function: one serves all values; the last digits may differ"
         )
+
+
+def _is_about(place: Place, function: ast.FunctionDef) -> bool:
+    """Whether the finding's line stands in a function, or in a statement or a loop that calls it."""
+    calls = place.script.callers(function)
+    around = [loop for call in calls for loop in place.script.loops(call)]
+    spans = [function, *calls, *around]
+    return any(each.lineno <= place.line <= (each.end_lineno or each.lineno) for each in spans)
 
 
 def _static(script: Script, decorator: ast.expr) -> list[str] | None:

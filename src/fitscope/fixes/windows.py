@@ -21,9 +21,11 @@ class Frames(Kind):
         """tf.signal.frame for window and flat_map."""
         script = place.script
         found: dict[ast.Call, tuple[Chain, Link]] = {}
+        first, last = script.statement_at(place.line)
         for chain, link in script.links("window"):
-            found.setdefault(link.node, (chain, link))
-        chain, window = only(list(found.values()), "window of a series")
+            if any(first <= each.line <= last for each in chain.links):
+                found.setdefault(link.node, (chain, link))
+        chain, window = only(list(found.values()), "window of a series at this place")
         if any(window in other.links and other is not chain for other in script.chains()):
             raise Unsure("several pipelines use the same windows")
         source, flat = self._around(chain, window)
