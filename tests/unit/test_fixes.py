@@ -1500,6 +1500,10 @@ def test_what_a_map_computes_in_python_is_kept_where_it_is_always_the_same(fixed
     after, found = fixed(IN_PYTHON, findings=finding)
     assert after == IN_PYTHON.replace("    .map(load)  # slow\n", "    .map(load)  # slow\n    .cache()\n")
     assert found.edits[0].safe
+    waits = measured("slow-storage", IN_PYTHON, "len(words")
+    assert fixed(IN_PYTHON, findings=waits)[0] is None
+    at_once = IN_PYTHON.replace("map(load)", "map(load, num_parallel_calls=8)")
+    assert ".cache()" in fixed(at_once, findings=waits)[0]
     for before, instead in (
         ("len(words", "np.random.rand() + len(words"),
         ("epochs=5", "epochs=1"),

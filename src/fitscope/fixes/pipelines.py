@@ -193,6 +193,8 @@ class Cache(Kind):
                 reason = changes_between_passes(script, link)
                 if reason is not None:
                     raise Unsure(f"what the map gives cannot be kept: {reason}")
+                if place.finding.name == "slow-storage" and script.is_sequential(link):
+                    raise Unsure("several calls at once gain more than keeping their results")
                 found[link.node] = (chain, link)
         return list(found.values())
 
