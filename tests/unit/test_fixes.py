@@ -542,6 +542,33 @@ def test_a_number_given_by_name_becomes_a_tensor(fixed):
     assert "step(batch, beta=tf.constant(min(1.0, number / 10), tf.float32))" in after
 
 
+def test_numbers_in_a_dictionary_become_tensors(fixed):
+    text = """import tensorflow as tf
+
+
+class Loop:
+    def __init__(self):
+        self.weights = {"a": 1.0, "b": 1.0}
+
+    @tf.function
+    def step(self, x, weights):
+        return sum(weights[name] * x[name] for name in x)
+
+    def run(self):
+        for x in data:
+            self.step(x, self.weights)
+            self.weights = {name: round(x[name] / 2, 4) for name in x}
+"""
+    finding = measured("retracing", text, "self.step(x")
+    after, found = fixed(text, findings=finding)
+    assert only_line_changed(text, after) == (
+        "            self.step(x, {name: tf.constant(value, tf.float32) for name, value in self.weights.items()})"
+    )
+    assert found.edits[0].safe
+    for before, instead in (("weights[name] *", "weights.get(name) *"), ('"b": 1.0', '"b": 1')):
+        assert fixed(text.replace(before, instead), findings=finding)[0] is None
+
+
 STEP = """import tensorflow as tf
 
 

@@ -6,7 +6,7 @@ import ast
 import re
 
 from fitscope.fixes.callbacks import listed_callbacks
-from fitscope.fixes.draft import Unsure
+from fitscope.fixes.draft import Draft, Unsure
 from fitscope.fixes.effects import changes_outside, drawn, graph_obstacle, reached
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.fixes.text import Text
@@ -204,6 +204,9 @@ class TensorArgument(Kind):
             if not loops or function is None:
                 continue
             for name, item in self._given(script, function, call):
+                if _is_numbers_by_name(script, item):
+                    self._wrap_values(script, draft, function, name, item)
+                    continue
                 if not is_number(script, item) or not changes(script, item, loops[0]):
                     continue
                 if not _is_float(script, item):
@@ -220,6 +223,17 @@ class TensorArgument(Kind):
         return place.edit(draft, "the number is passed as a tensor: one graph serves all values")
 
     @staticmethod
+    def _wrap_values(script: Script, draft: Draft, function: Function, name: str, item: ast.expr) -> None:
+        """Makes tensors of the numbers in a dictionary."""
+        for node in (each for each in script.own(function) if isinstance(each, ast.Name) and each.id == name):
+            entry = script.parents.get(node)
+            inside = script.parents.get(entry) if isinstance(entry, ast.Subscript) else None
+            if not isinstance(inside, ast.BinOp):
+                raise Unsure(f"{name} is used for more than arithmetic in the function")
+        tf = draft.name("tensorflow", item)
+        draft.wrap(item, f"{{name: {tf}.constant(value, {tf}.float32) for name, value in ", ".items()}")
+
+    @staticmethod
     def _candidates(place: Place) -> list[ast.Call]:
         here = place.calls()
         function = place.function()
@@ -234,6 +248,18 @@ class TensorArgument(Kind):
         return pairs + [(word.arg, word.value) for word in call.keywords if word.arg is not None]
 
 
+def _is_numbers_by_name(script: Script, node: ast.expr) -> bool:
+    """Whether a name is set, more than once, to dictionaries of numbers that are surely not whole."""
+    values = script.values(node)
+    for value in values:
+        if isinstance(value, ast.DictComp):
+            if not _is_float(script, value.value):
+                return False
+        elif not isinstance(value, ast.Dict) or not all(_is_float(script, each) for each in value.values):
+            return False
+    return len(values) > 1
+
+
 def _is_float(script: Script, node: ast.AST | None, depth: int = 4) -> bool:
     """Whether a number is surely no whole number."""
     if isinstance(node, ast.Constant):
@@ -246,6 +272,8 @@ def _is_float(script: Script, node: ast.AST | None, depth: int = 4) -> bool:
         return _is_float(script, node.body) and _is_float(script, node.orelse)
     if isinstance(node, ast.Call):
         name = script.called(node)
+        if name == "round":
+            return len(node.args) == 2 and _is_float(script, node.args[0])
         if name in ("abs", "max", "min"):
             return bool(node.args) and all(_is_float(script, item) for item in node.args)
         return name in ("float", "math.cos", "math.exp", "math.log", "math.sin", "math.sqrt", "random.random")
