@@ -1813,6 +1813,41 @@ def test_a_model_of_each_fold_is_set_back_instead_of_built(fixed):
         assert fixed(FOLDS.replace(before, instead), unsafe=True, findings=finding)[0] is None
 
 
+def test_a_model_that_a_fold_builds_in_place_is_set_back_as_well(fixed):
+    text = """import keras
+
+for rows, rest in folds:
+    model = keras.Sequential(
+        [keras.Input((2,))],  # two
+    )
+    model.add(keras.layers.Dense(1))
+    model.compile("adam", "mse")
+    model.fit(x[rows], y[rows], epochs=3)
+"""
+    finding = measured("recompilation", text, "model.fit")
+    after, _ = fixed(text, unsafe=True, findings=finding)
+    both = "(*model.weights, *model.optimizer.variables)"
+    assert (
+        after
+        == f"""import keras
+
+model = keras.Sequential(
+    [keras.Input((2,))],  # two
+)
+model.add(keras.layers.Dense(1))
+model.compile("adam", "mse")
+model.optimizer.build(model.trainable_variables)
+first_values = [variable.numpy() for variable in {both}]
+for rows, rest in folds:
+    for variable, value in zip({both}, first_values):
+        variable.assign(value)
+    model.fit(x[rows], y[rows], epochs=3)
+"""
+    )
+    sized = text.replace("Dense(1)", "Dense(len(rows))")
+    assert fixed(sized, unsafe=True, findings=finding)[0] is None
+
+
 STATIC = """import jax
 from functools import partial
 

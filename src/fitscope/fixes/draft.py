@@ -320,19 +320,24 @@ class Draft:
 
     def hoist(self, statement: ast.stmt, loop: ast.stmt) -> None:
         """Moves a statement out of a loop, to the line before it."""
+        end = statement.end_lineno or statement.lineno
+        empty = end < len(self.script.lines) and not self.script.line(end + 1)
+        with_empty = isinstance(statement, ast.FunctionDef) and empty  # the empty line behind a function goes with it
+        if with_empty:
+            start = self.text.line_start(_first_line(statement))
+            self.replacements.append(Replacement(start, self.text.line_start(end + 2), ""))
+        else:
+            self.remove_statement(statement)
+        self.copy_out(statement, loop, "\n" if with_empty else "")
+
+    def copy_out(self, statement: ast.stmt, loop: ast.stmt, behind: str = "") -> None:
+        """Writes a statement of a loop on the line before it, too."""
         inner, outer = (self._before_on_line(self.text.start(node)) for node in (statement, loop))
         if inner.strip() or outer.strip() or any(_spans_lines(node) for node in ast.walk(statement)):
             raise Unsure("the statement cannot be moved as it is written")
         lines = self.script.lines[_first_line(statement) - 1 : statement.end_lineno]
         moved = [outer + line.removeprefix(inner) if line.strip() else line for line in lines]
-        end = statement.end_lineno or statement.lineno
-        if isinstance(statement, ast.FunctionDef) and end < len(self.script.lines) and not self.script.line(end + 1):
-            moved.append("")  # the empty line behind a function goes with it
-            start = self.text.line_start(_first_line(statement))
-            self.replacements.append(Replacement(start, self.text.line_start(end + 2), ""))
-        else:
-            self.remove_statement(statement)
-        self._insert(self.text.line_start(loop.lineno), "".join(f"{line}\n" for line in moved))
+        self._insert(self.text.line_start(loop.lineno), "".join(f"{line}\n" for line in moved) + behind)
 
     # --- text ----------------------------------------------------------------------------------------------
 

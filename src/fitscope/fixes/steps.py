@@ -237,31 +237,23 @@ class StartAnew(Kind):
         name = receiver(fit)
         if not isinstance(loop, ast.For | ast.While) or not name.isidentifier():
             raise Unsure("the source does not show where the loop builds the model")
-        built = only(
-            [
-                each
-                for each in loop.body
-                if isinstance(each, ast.Assign)
-                and [ast.unparse(target) for target in each.targets] == [name]
-                and script.is_model(each.value)
-            ],
-            "place in the loop that builds the model",
-        )
-        _check_anew(script, built, loop, name)
+        building = [each for each in loop.body if _builds(script, each, name)]
+        _check_anew(script, building, loop, name)
         draft = place.draft()
         values = draft.free_name("first_values", "values_at_first")
         both = f"(*{name}.weights, *{name}.optimizer.variables)"
-        indent = " " * loop.col_offset
+        draft.copy_out(building[0], loop)
+        for each in building[1:]:
+            draft.hoist(each, loop)
         draft.insert_before_loop(
             loop,
-            draft.source(built),
             f"{name}.optimizer.build({name}.trainable_variables)",
             f"{values} = [variable.numpy() for variable in {both}]",
         )
-        inner = draft.indent_of(built)
-        tab = inner.removeprefix(draft.indent_of(loop)) or indent or "    "
+        inner = draft.indent_of(building[0])
+        tab = inner.removeprefix(draft.indent_of(loop)) or "    "
         draft.replace(
-            built,
+            building[0],
             f"for variable, value in zip({both}, {values}):\n{inner}{tab}variable.assign(value)",
         )
         return place.edit(
@@ -271,23 +263,33 @@ class StartAnew(Kind):
         )
 
 
-def _check_anew(script: Script, built: ast.Assign, loop: ast.For | ast.While, name: str) -> None:
+def _builds(script: Script, statement: ast.stmt, name: str) -> bool:
+    """`model = build()`, `model.add(…)` or `model.compile(…)`."""
+    if isinstance(statement, ast.Assign):
+        return [ast.unparse(target) for target in statement.targets] == [name] and script.is_model(statement.value)
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Call) and script.method(value) in ("add", "compile") and receiver(value) == name
+
+
+def _check_anew(script: Script, building: list[ast.stmt], loop: ast.For | ast.While, name: str) -> None:
     """Raises Unsure where a model that is set back is not the same as a new one."""
-    if changes_inside(script, built, loop, name):
+    built = building[0] if building else None
+    if not isinstance(built, ast.Assign) or sum(isinstance(each, ast.Assign) for each in building) != 1:
+        raise Unsure("the source does not show where the loop builds the model")
+    if any(changes_inside(script, each, loop, name) for each in building):
         raise Unsure("what the model is built of changes from round to round")
-    if built.lineno != built.end_lineno:
-        raise Unsure("the statement cannot be moved as it is written")
     if any(script.knows(each) for each in ("variable", "value")):
         raise Unsure("the names variable and value are taken")
     maker = script.function(built.value.func) if isinstance(built.value, ast.Call) else None
     inside = [
         call for each in (reached(script, maker) if maker is not None else ()) for call in script.own_calls(each)
     ]
+    inside += [node for each in building for node in ast.walk(each) if isinstance(node, ast.Call)]
     names = {script.called(call) for call in inside}
     known = names & {"keras.Input", "keras.layers.Input", "keras.layers.InputLayer"} or any(
         keyword.arg in ("input_shape", "input_dim") for call in inside for keyword in call.keywords
     )
-    if maker is None or not known or not any(script.method(call) == "compile" for call in inside):
+    if not known or not any(script.method(call) == "compile" for call in inside):
         raise Unsure("that the model is complete when it is built cannot be told from the source")
     for node in ast.walk(loop):
         if isinstance(node, ast.Call):
@@ -299,7 +301,8 @@ def _check_anew(script: Script, built: ast.Assign, loop: ast.For | ast.While, na
         parent = script.parents.get(node)
         if not (isinstance(parent, ast.Attribute) and isinstance(script.parents.get(parent), ast.Call)):
             raise Unsure("the models of the rounds may be used later, side by side")
-        if parent.attr in ("compile", "load_weights", "set_weights"):
+        changes_it = parent.attr in ("add", "compile", "load_weights", "pop", "set_weights")
+        if changes_it and not any(parent in ast.walk(each) for each in building):
             raise Unsure(f"every round calls {parent.attr} of the model")
     bound = [node for node in script.parents if isinstance(node, ast.Name) and _binds(node, name)]
     if len([each for each in bound if script.bindings(each) is script.bindings(built.targets[0])]) > 1:  # type: ignore[arg-type]
