@@ -1396,6 +1396,18 @@ def test_a_layer_that_is_called_for_each_row_is_called_for_the_batch(fixed, befo
     assert after is None or found.edits[0].safe
 
 
+def test_a_list_that_is_only_stacked_later_is_stacked_already(fixed):
+    stacks = "np.stack([np.asarray(b) for b in made])"
+    text = EAGER_LAYERS.replace(
+        "        return BATCH", f"        made = [augment(row) for row in self.x[rows]]\n        return {stacks}"
+    )
+    after, _ = fixed(text, unsafe=True, findings=measured("eager-layers-in-pipeline", text, "made = "))
+    assert "        made = augment(self.x[rows])\n        return np.asarray(made)\n" in after
+    longer = text.replace(stacks, f"{stacks}, len(made)")
+    after, _ = fixed(longer, unsafe=True, findings=measured("eager-layers-in-pipeline", text, "made = "))
+    assert f"        made = augment(self.x[rows])\n        return {stacks}, len(made)\n" in after
+
+
 ONE_HOT = f"""{HEAD}ids = list(range(WORDS))
 
 

@@ -59,11 +59,33 @@ class LayerOnBatch(Kind):
             name = "keras.ops.convert_to_tensor" if "keras" in script.called(parent) else "numpy.asarray"
             whole, result = parent, f"{draft.name(name, parent)}({result})"
         draft.replace(whole, result)
+        stacked = _stacked_later(script, parent)
+        if stacked is not None:
+            draft.replace(stacked, f"{draft.name('numpy.asarray', stacked)}({ast.unparse(parent.targets[0])})")  # type: ignore[union-attr]
         return place.edit(
             draft,
             "the layer works on the whole batch",
             "" if _is_plain(script, call.func) else "random layers draw other numbers for a batch than row by row",
         )
+
+
+def _stacked_later(script: Script, statement: ast.AST | None) -> ast.Call | None:
+    """`np.stack([np.asarray(row) for row in rows])`, where nothing else is done with a name that a list is given."""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    if not isinstance(target, ast.Name) or len(script.bindings(target)) != 1:
+        return None
+    uses = [each for each in script.references(target.id) if isinstance(each, ast.Name)]
+    clause = script.parents.get(uses[0]) if len(uses) == 1 else None
+    rows = script.parents.get(clause) if isinstance(clause, ast.comprehension) else None
+    call = script.parents.get(rows) if isinstance(rows, ast.ListComp) and len(rows.generators) == 1 else None
+    if not isinstance(clause, ast.comprehension) or not isinstance(rows, ast.ListComp) or clause.ifs:
+        return None
+    each = rows.elt
+    if isinstance(each, ast.Call) and script.called(each) in ("numpy.array", "numpy.asarray") and len(each.args) == 1:
+        each = each.args[0]
+    same = isinstance(each, ast.Name) and ast.unparse(clause.target) == each.id
+    stacks = isinstance(call, ast.Call) and call.args == [rows] and not call.keywords
+    return call if isinstance(call, ast.Call) and same and stacks and script.called(call) in STACKS[1:] else None
 
 
 def _layer_call(script: Script, loop: ast.ListComp) -> ast.Call | None:

@@ -63,6 +63,13 @@ class Project:
         _, called = self._called("fit", where)
         return called.epochs // called.calls if called is not None and called.calls else None
 
+    def batch_size(self, where: Where | None) -> int | None:
+        """How many rows a batch of the fit at a line had in the recorded run."""
+        root, called = self._called("fit", where)
+        facts = self.run.facts if self.run is not None and called is not None else ()
+        sizes = [fact.get("batch_size") for fact in facts if fact["fact"] == "settings" and fact.get("root") == root]
+        return next((size for size in sizes if isinstance(size, int)), None)
+
     def one_batch_each(self, call: str, where: Where | None) -> bool:
         """Whether every call of fit or predict at a line took one batch, made of arrays, in the recorded run."""
         _, called = self._called(call, where)

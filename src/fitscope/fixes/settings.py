@@ -200,10 +200,8 @@ class ValidateSample(Kind):
         """As many rows as take little of the training, by what all of them took."""
         counts = {item.what: item.value for item in place.finding.evidence}
         part = min(0.99, max(0.01, counts.get("of the training is validation", 0.5)))
-        run, size = place.project.run, None
-        for fact in run.facts if run is not None else ():
-            size = fact.get("batch_size") or size if fact["fact"] == "settings" else size
-        epochs = place.project.epochs(place.finding.where) or 1
+        size = place.project.batch_size(place.finding.where)
+        epochs = place.project.epochs(place.finding.where) or place.passes() or 1
         rows = counts.get("validation steps", 0.0) / epochs * (size or KERAS_BATCH)
         wanted = rows * LITTLE * (1 - part) / part
         return next((number for number in SAMPLES if number >= wanted), SAMPLES[-1])
