@@ -1447,7 +1447,7 @@ def test_a_row_of_zeros_and_a_one_is_made_at_once(fixed):
         assert fixed(text, findings=measured("python-in-pipeline", text, "rows.append"))[0] is None
 
 
-WINDOWS = f"""{HEAD}series = np.ones((99, 2))
+SLIDING = f"""{HEAD}series = np.ones((99, 2))
 
 
 def windowed(series, size):
@@ -1463,18 +1463,18 @@ model.fit(windowed(series, 9), epochs=2)
 
 
 def test_windows_of_a_series_are_cut_at_once(fixed):
-    finding = measured("per-example-work", WINDOWS, "ds.flat_map")
-    after, found = fixed(WINDOWS, findings=finding)
-    assert after == WINDOWS.split("    ds = tf.data")[0] + (
+    finding = measured("per-example-work", SLIDING, "ds.flat_map")
+    after, found = fixed(SLIDING, findings=finding)
+    assert after == SLIDING.split("    ds = tf.data")[0] + (
         "    ds = tf.data.Dataset.from_tensor_slices(tf.signal.frame(series, size + 1, 1, axis=0))\n"
         "    return ds.batch(8).map(lambda w: (w[:, :-1], w[:, -1:, 0])).prefetch(1)  # ready\n"
         "\n\nmodel.fit(windowed(series, 9), epochs=2)\n"
     )
     assert found.edits[0].safe
-    shuffled = WINDOWS.replace("    return ds", "    ds = ds.shuffle(99)\n    return ds")
+    shuffled = SLIDING.replace("    return ds", "    ds = ds.shuffle(99)\n    return ds")
     after, _ = fixed(shuffled, findings=finding)
     assert "axis=0))\n    ds = ds.map(lambda w: (w[:-1], w[-1:, 0]))\n    ds = ds.shuffle(99)\n" in after
-    chained = WINDOWS.replace("\n    ds = ds.", ".").replace("return ds.", "return ds.")
+    chained = SLIDING.replace("\n    ds = ds.", ".").replace("return ds.", "return ds.")
     after, _ = fixed(chained, findings=measured("per-example-work", chained, "flat_map"))
     assert "frame(series, size + 1, 1, axis=0))\n    return ds.batch(8).map(" in after
     for before, instead in (
@@ -1484,7 +1484,7 @@ def test_windows_of_a_series_are_cut_at_once(fixed):
         ("shift=1", "shift=1, stride=2"),
         ("lambda w: w.batch(size + 1)", "make"),
     ):
-        text = WINDOWS.replace(before, instead)
+        text = SLIDING.replace(before, instead)
         assert "signal.frame" not in (
             fixed(text, findings=measured("per-example-work", text, "ds.flat_map"))[0] or ""
         )
