@@ -105,16 +105,21 @@ def _edit(project: Project, finding: Finding, *, unsafe: bool) -> Edit | Advice:
         return Advice(finding, f"{finding.where.file} is no script that fitscope could change")
     if "site-packages" in path.parts:
         return Advice(finding, f"{finding.where.file} belongs to an installed package")
-    reasons = []
+    reasons: dict[bool, str] = {}
+    risky: Edit | None = None
     for kind in BY_CAUSE[finding.name]:
         try:
             place = Place(finding, project, project.text(path), unsafe)
             edit = kind.edit(place)
             place.project.text(edit.file).changed(edit.replacements)
-            return edit
+            if edit.safe or unsafe:
+                return edit
+            risky = risky or edit  # another kind may be safe
         except (Unsure, FitscopeError) as error:
-            reasons.append(str(error).removesuffix("."))
-    return Advice(finding, reasons[-1])
+            reasons[kind.aside] = str(error).removesuffix(".")
+    if risky is not None:
+        return risky
+    return Advice(finding, reasons[False] if False in reasons else reasons[True])
 
 
 def _same(one: Edit, other: Edit) -> bool:

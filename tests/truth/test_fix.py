@@ -51,6 +51,29 @@ model.fit(x, x[:, :1], epochs=2, verbose=0, callbacks=[
     keras.callbacks.ModelCheckpoint("model.keras", save_freq=5),
 ])
 model.fit(Items(), epochs=2, verbose=0, shuffle=True)
+
+
+def read(text):
+    return np.array([float(each) for each in text.split(",")], "float32")
+
+
+class Lines(keras.utils.PyDataset):
+    def __init__(self):
+        super().__init__()
+        self.lines = [",".join(map(str, row)) for row in x]
+
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, index):
+        rows = np.stack([read(line) for line in self.lines[index * 32:index * 32 + 32]])
+        return rows, rows[:, :1]
+
+    def on_epoch_end(self):
+        np.random.shuffle(self.lines)
+
+
+model.fit(Lines(), epochs=3, verbose=0)
 answers = []
 for row in x:
     answers.append(model.predict(row[None], verbose=0))
@@ -90,6 +113,59 @@ def train_step(rows, targets):
 for rows, targets in data:
     loss = train_step(rows, targets)
 """
+TENSORFLOW += """
+
+def windowed(series):
+    windows = tf.data.Dataset.from_tensor_slices(series)
+    windows = windows.window(9, shift=1, drop_remainder=True)
+    windows = windows.flat_map(lambda w: w.batch(9))
+    windows = windows.map(lambda w: (w[:-1], w[-1:]))
+    return windows.batch(32)
+
+
+def decode(row):
+    numbers = tf.ensure_shape(tf.io.decode_raw(row, tf.float32), (8,))
+    return numbers, numbers[:1]
+
+
+model.fit(windowed(x[:, 0]), epochs=2, verbose=0)
+blobs = tf.data.Dataset.from_tensor_slices([row.tobytes() for row in x])
+blobs = blobs.shuffle(99).map(decode).batch(32)
+model.fit(blobs, epochs=3, verbose=0)
+"""
+JAX = """
+import jax
+
+optimizer = keras.optimizers.SGD(0.1)
+optimizer.build(model.trainable_variables)
+
+
+def compute(weights, rest, rows, targets):
+    predicted, rest = model.stateless_call(weights, rest, rows, training=True)
+    return keras.ops.mean((predicted - targets) ** 2), rest
+
+
+def step(weights, rest, slots, rows, targets):
+    (loss, rest), grads = jax.value_and_grad(compute, has_aux=True)(weights, rest, rows, targets)
+    weights, slots = optimizer.stateless_apply(slots, grads, weights)
+    return loss, weights, rest, slots
+
+
+weights = [each.value for each in model.trainable_variables]
+rest = [each.value for each in model.non_trainable_variables]
+slots = [each.value for each in optimizer.variables]
+for start in range(0, 320, 32):
+    loss, weights, rest, slots = step(weights, rest, slots, x[start:start + 32], x[start:start + 32, :1])
+for epoch in range(4):
+    @jax.jit
+    def score(weights, rows):
+        return keras.ops.mean(model.stateless_call(weights, rest, rows)[0])
+
+    print(float(score(weights, x)))
+for variable, value in zip(model.trainable_variables, weights):
+    variable.assign(value)
+model.fit(x, x[:, :1], verbose=0)
+"""
 TORCH = """
 import torch
 
@@ -105,7 +181,7 @@ class Rows(torch.utils.data.Dataset):
 
 model.fit(torch.utils.data.DataLoader(Rows(), 32, shuffle=True), epochs=2, verbose=0)
 """
-SCRIPTS = {"tensorflow": COMMON + TENSORFLOW, "jax": COMMON, "torch": COMMON + TORCH}
+SCRIPTS = {"tensorflow": COMMON + TENSORFLOW, "jax": COMMON + JAX, "torch": COMMON + TORCH}
 BOTH = {"blocking-callback", "frequent-checkpoint"}
 STEPS = {
     "predict-in-loop",
@@ -130,6 +206,11 @@ def test_an_edited_script_trains_as_it_did(tmp_path, backend, monkeypatch):
     project = Project(tmp_path / "train.py", here=tmp_path)
     seen = [("single-worker-loader", line) for line in ("class Items", "class Rows") if line in text]
     seen += [("step-overhead", "tiny.fit")] if backend != "torch" else []
+    seen += [("python-in-pipeline", "return np.array([float(each)")]
+    if backend == "tensorflow":
+        seen += [("per-example-work", "windows.flat_map"), ("repeated-preprocessing", "blobs.shuffle(99)")]
+    if backend == "jax":
+        seen += [("eager-execution", "loss, weights, rest, slots = step"), ("recompilation", "float(score(")]
     findings = [*findings_of(project), *(measured(text, name, line) for name, line in seen)]
     edits = [edit for edit in fixes(project, findings).edits if edit.safe]
     applied = apply(project, edits)

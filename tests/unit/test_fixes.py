@@ -1,6 +1,7 @@
 """Findings in, the smallest right changes out: each kind of edit on code as people write it."""
 
 import ast
+import dataclasses
 
 import pytest
 
@@ -332,13 +333,13 @@ def test_a_callback_of_another_module_is_wrapped_where_it_is_made(folder, fixed)
 def test_a_hook_that_takes_longer_than_the_rest_leaves_out_records_only_where_it_may(fixed):
     finding = measured("blocking-callback", WATCH, "time.sleep(0.01)", share=0.6)
     assert "fitscope.Background(Watch())" in fixed(WATCH, findings=finding)[0]
-    assert "fitscope.Every(Watch(), batches=10)" in fixed(WATCH, findings=finding, unsafe=True)[0]
+    assert "fitscope.Every(Watch(), batches=50)" in fixed(WATCH, findings=finding, unsafe=True)[0]
 
 
 def test_a_hook_that_takes_nearly_all_of_the_training_gains_nothing_in_the_background(fixed):
     finding = measured("blocking-callback", WATCH, "time.sleep(0.01)", share=0.9)
     after, found = fixed(WATCH, findings=finding, unsafe=True)
-    assert "fitscope.Every(Watch(), batches=10)" in after
+    assert "fitscope.Every(Watch(), batches=200)" in after
     assert not found.edits[0].safe
 
 
@@ -539,6 +540,33 @@ def test_a_number_given_by_name_becomes_a_tensor(fixed):
     text = RETRACED.replace("VALUE", "beta=min(1.0, number / 10)").replace("BODY", "beta * batch")
     after, _ = fixed(text)
     assert "step(batch, beta=tf.constant(min(1.0, number / 10), tf.float32))" in after
+
+
+def test_numbers_in_a_dictionary_become_tensors(fixed):
+    text = """import tensorflow as tf
+
+
+class Loop:
+    def __init__(self):
+        self.weights = {"a": 1.0, "b": 1.0}
+
+    @tf.function
+    def step(self, x, weights):
+        return sum(weights[name] * x[name] for name in x)
+
+    def run(self):
+        for x in data:
+            self.step(x, self.weights)
+            self.weights = {name: round(x[name] / 2, 4) for name in x}
+"""
+    finding = measured("retracing", text, "self.step(x")
+    after, found = fixed(text, findings=finding)
+    assert only_line_changed(text, after) == (
+        "            self.step(x, {name: tf.constant(value, tf.float32) for name, value in self.weights.items()})"
+    )
+    assert found.edits[0].safe
+    for before, instead in (("weights[name] *", "weights.get(name) *"), ('"b": 1.0', '"b": 1')):
+        assert fixed(text.replace(before, instead), findings=finding)[0] is None
 
 
 STEP = """import tensorflow as tf
@@ -920,7 +948,10 @@ def test_a_cache_that_freezes_the_augmentation_moves_only_where_results_may_chan
 @pytest.mark.parametrize(
     ("chain", "reason"),
     [
-        ("blobs.shuffle(9).map(decode).batch(8)", "order"),
+        ("blobs.shuffle(9).batch(8).map(decode)", "order"),
+        ("blobs.shuffle(9).map(decode).batch(8).repeat()", "a part"),
+        ("blobs.shuffle(9).map(flip).map(decode).batch(8)", "random"),
+        ("(blobs\n    .shuffle(9)  # names\n    .map(decode)\n    .batch(8))", "comment"),
         ("blobs.map(flip).map(decode).batch(8)", "random"),
         ("blobs.map(decode).take(9)", "take"),
         ("tf.data.Dataset.list_files('*').map(decode)", "shuffles"),
@@ -1152,6 +1183,15 @@ def test_processes_that_cost_more_than_they_give_are_left_out(fixed, before, aft
     assert "num_workers" not in before or fixed(prepared, unsafe=True, findings=finding)[0] is None
 
 
+def test_on_jax_several_threads_draw_another_order_of_the_batches(fixed):
+    text = ITEMS.replace("START", "") + "model.fit(Items(), epochs=2)\n"
+    text = f"import os\nos.environ['KERAS_BACKEND'] = 'jax'\n{text}"
+    finding = measured("single-worker-loader", text, "def __getitem__")
+    assert not fixed(text, findings=finding)[1].edits[0].safe
+    ordered = text.replace("epochs=2", "epochs=2, shuffle=False")
+    assert fixed(ordered, findings=finding)[1].edits[0].safe
+
+
 def test_a_dataset_that_processes_load_is_loaded_by_one_thread(fixed):
     text = ITEMS.replace("START", "") + "model.fit(Items(workers=4, use_multiprocessing=True))\n"
     changed, found = fixed(text, findings=measured("counterproductive-workers", text, "def __getitem__"))
@@ -1200,6 +1240,983 @@ def test_a_number_type_that_a_variable_names_is_changed_where_it_is_written(fixe
     assert fixed(twice, unsafe=True, findings=finding)[0] is None
 
 
+# --- what is loaded again and again ------------------------------------------------------------------------
+
+READS = """import json
+import keras
+import numpy as np
+
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+rng = np.random.default_rng(0)
+
+
+def read(path):
+    # one recording
+    with open(path) as file:
+        return np.array(json.load(file)), 1
+
+
+class Recordings(keras.utils.PyDataset):
+    def __init__(self, paths):
+        super().__init__()
+        self.paths = paths
+
+    def __len__(self):
+        return len(self.paths) // 8
+
+    def __getitem__(self, index):
+        pairs = [read(path) for path in self.paths[8 * index : 8 * index + 8]]
+        return np.stack([x for x, _ in pairs]), np.array([y for _, y in pairs])
+
+    def on_epoch_end(self):
+        rng.shuffle(self.paths)
+
+
+model.fit(Recordings(names), epochs=5)
+"""
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["unix", "windows"])
+def test_a_function_that_reads_the_same_files_in_every_epoch_reads_each_once(fixed, newline):
+    text = READS.replace("\n", newline)
+    finding = measured("python-in-pipeline", READS, "json.load(file)")
+    after, found = fixed(text, unsafe=True, findings=finding)
+    expected = READS.replace("def read(", "@functools.cache\ndef read(").replace(
+        "import numpy as np\n", "import numpy as np\nimport functools\n"
+    )
+    assert after == expected.replace("\n", newline)
+    assert "memory" in found.edits[0].unsafe
+    parsed = text.replace("with open(path) as file:", "if path:").replace("json.load(file)", "json.loads(path)")
+    assert fixed(parsed, findings=finding)[1].edits[0].safe
+
+
+def test_batches_whose_rows_stay_the_same_are_kept_whole(fixed):
+    text = READS.replace("    def on_epoch_end(self):\n        rng.shuffle(self.paths)\n\n\n", "")
+    after, _ = fixed(text, unsafe=True, findings=measured("per-example-work", text, "pairs = [read"))
+    assert "    @functools.cache\n    def __getitem__(self, index):\n" in after
+    tabs = text.replace("    ", "\t")
+    after, _ = fixed(tabs, unsafe=True, findings=measured("per-example-work", tabs, "pairs = [read"))
+    assert "\t@functools.cache\n\tdef __getitem__(self, index):\n" in after
+
+
+def test_a_loader_of_another_module_is_remembered_there(folder, fixed):
+    module = READS.split("model.fit")[0]
+    (folder / "reading.py").write_text(module)
+    text = f"{HEAD}import reading\nmodel.fit(reading.Recordings(names), epochs=5)\n"
+    (finding,) = measured("python-in-pipeline", module, "json.load(file)", file="reading.py")
+    _, found = fixed(text, findings=[finding])
+    assert found.edits[0].file == "reading.py"
+    (folder / "reading.py").write_text(module.replace("open(path)", "open(Recordings.folder + path)"))
+    (finding,) = measured("python-in-pipeline", module, "json.load(file)", file="reading.py")
+    assert not fixed(f"{text}reading.Recordings.folder = 'a'\n", findings=[finding])[1].edits
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("np.array(json.load(file)), 1", "np.array(json.load(file)) + rng.random(), 1", "rng.random"),
+        ("np.array(json.load(file)), 1", "np.array(json.load(file)) * time.time(), 1", "time.time"),
+        ("with open(path) as", "with open(path, 'a') as", "write"),
+        ("        return np.array(", "        log.write(path)\n        return np.array(", "write"),
+        ("        return np.stack(", "        pairs[0][0][:] = 0\n        return np.stack(", "changed"),
+        (
+            "        return np.stack(",
+            "        for x, _ in pairs:\n            x += 1\n        return np.stack(",
+            "changed",
+        ),
+        ("        return np.stack(", "        flip(pairs)\n        return np.stack(", "changed"),
+        ("read(path) for path in", "read(path + str(rng.random())) for path in", "no key"),
+        ("read(path) for path in", "read(*path) for path in", "out of sight"),
+        ("def read(path):", "def read(path, *more):", "any arguments"),
+        ("def read(path):", "@traced\ndef read(path):", "decorated"),
+        ("open(path) as", "open(FOLDER + path) as", "FOLDER"),
+        ("epochs=5", "epochs=1", "once"),
+        ("epochs=5", "epochs=args.epochs", "cannot be told"),
+    ],
+)
+def test_a_function_that_may_give_something_else_is_called_every_time(fixed, before, after, reason):
+    text = READS.replace(before, after)
+    text = text.replace("import json\n", "import json\nimport time\nFOLDER = 'a'\nFOLDER = 'b'\n")
+    changed, found = fixed(text, unsafe=True, findings=measured("python-in-pipeline", text, "json.load(file)"))
+    assert changed is None
+    assert found.advice
+
+
+def test_rows_that_are_no_keys_are_not_remembered(fixed):
+    text = READS.replace(
+        "    with open(path) as file:\n        return np.array(json.load(file)), 1", "    return path * 2, 1"
+    )
+    text = text.replace("    def on_epoch_end(self):\n        rng.shuffle(self.paths)\n\n\n", "")
+    text = text.replace("super().__init__()", "super().__init__(use_multiprocessing=True)")
+    assert fixed(text, unsafe=True, findings=measured("python-in-pipeline", text, "return path * 2"))[0] is None
+
+
+EAGER_LAYERS = f"""{HEAD}augment = keras.Sequential([keras.layers.RandomFlip()])
+images = np.ones((99, 8, 8, 3))
+
+
+class Batches(keras.utils.PyDataset):
+    def __init__(self, x):
+        super().__init__()
+        self.x = x
+
+    def __getitem__(self, i):
+        rows = slice(8 * i, 8 * i + 8)
+        return BATCH
+
+
+model.fit(Batches(images))
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "np.stack([augment(row.astype('float32') / 255.0, training=True) for row in self.x[rows]])",
+            "np.asarray(augment(self.x[rows].astype('float32') / 255.0, training=True))",
+        ),
+        ("[augment(2 * row) for row in self.x[rows]], 1", "augment(2 * self.x[rows]), 1"),
+        ("np.array([augment(row[None])[0] for row in self.x[rows]])", "np.asarray(augment(self.x[rows]))"),
+        ("np.stack([augment(row[:4]) for row in self.x[rows]])", None),
+        ("np.stack([augment(row - row.mean()) for row in self.x[rows]])", None),
+        ("np.stack([augment(row)[0] for row in self.x[rows]])", None),
+        ("np.stack([augment(row) for row in self.x[rows] if row.any()])", None),
+        ("np.stack([augment(row, training=row[0] > 0) for row in self.x[rows]])", None),
+        ("np.stack([augment(row) for row in load(rows)])", None),
+    ],
+)
+def test_a_layer_that_is_called_for_each_row_is_called_for_the_batch(fixed, before, after):
+    text = EAGER_LAYERS.replace("BATCH", before)
+    changed, found = fixed(text, unsafe=True, findings=measured("eager-layers-in-pipeline", text, "        return "))
+    assert changed == (EAGER_LAYERS.replace("BATCH", after) if after else None)
+    assert after is None or not found.edits[0].safe
+    plain = text.replace("keras.Sequential([keras.layers.RandomFlip()])", "keras.layers.Rescaling(2.0)")
+    found = fixed(plain, findings=measured("eager-layers-in-pipeline", plain, "        return "))[1]
+    assert after is None or found.edits[0].safe
+
+
+def test_a_list_that_is_only_stacked_later_is_stacked_already(fixed):
+    stacks = "np.stack([np.asarray(b) for b in made])"
+    text = EAGER_LAYERS.replace(
+        "        return BATCH", f"        made = [augment(row) for row in self.x[rows]]\n        return {stacks}"
+    )
+    after, _ = fixed(text, unsafe=True, findings=measured("eager-layers-in-pipeline", text, "made = "))
+    assert "        made = augment(self.x[rows])\n        return np.asarray(made)\n" in after
+    longer = text.replace(stacks, f"{stacks}, len(made)")
+    after, _ = fixed(longer, unsafe=True, findings=measured("eager-layers-in-pipeline", text, "made = "))
+    assert f"        made = augment(self.x[rows])\n        return {stacks}, len(made)\n" in after
+
+
+ONE_HOT = f"""{HEAD}ids = list(range(WORDS))
+
+
+def batches():
+    while True:
+        rows = []
+        for target in targets:
+            rows.append([1.0 if number == target else 0.0 for number in ids])  # one
+        yield np.array(rows, dtype="float32")
+
+
+model.fit(batches(), steps_per_epoch=9)
+"""
+
+
+def test_windows_of_another_pipeline_stay(fixed):
+    text = WINDOWS + "other = tf.data.Dataset.range(9).map(load)\nmodel.fit(other, epochs=2)\n"
+    assert fixed(text, findings=measured("repeated-preprocessing", text, "other = "))[0] is None
+
+
+def test_a_row_of_zeros_and_a_one_is_made_at_once(fixed):
+    finding = measured("python-in-pipeline", ONE_HOT, "rows.append")
+    after, found = fixed(ONE_HOT, findings=finding)
+    assert only_line_changed(ONE_HOT, after) == (
+        "            rows.append(np.where(np.arange(WORDS) == target, 1.0, 0.0))  # one"
+    )
+    assert found.edits[0].safe
+    for before, instead in (
+        ("number == target", "number >= target"),
+        ("else 0.0 for", "else number for"),
+        ("in ids]", "in words]"),
+        ("        yield", "        rows = rows + rows\n        yield"),
+        ("def batches", "ids.append(-1)\n\n\ndef batches"),
+        ("number in ids]", "number in ids if number]"),
+    ):
+        text = ONE_HOT.replace(before, instead)
+        assert fixed(text, findings=measured("python-in-pipeline", text, "rows.append"))[0] is None
+
+
+SLIDING = f"""{HEAD}series = np.ones((99, 2))
+
+
+def windowed(series, size):
+    ds = tf.data.Dataset.from_tensor_slices(series)
+    ds = ds.window(size + 1, shift=1, drop_remainder=True)
+    ds = ds.flat_map(lambda w: w.batch(size + 1))
+    ds = ds.map(lambda w: (w[:-1], w[-1:, 0]))
+    return ds.batch(8).prefetch(1)  # ready
+
+
+model.fit(windowed(series, 9), epochs=2)
+"""
+
+
+def test_windows_of_a_series_are_cut_at_once(fixed):
+    finding = measured("per-example-work", SLIDING, "ds.flat_map")
+    after, found = fixed(SLIDING, findings=finding)
+    assert after == SLIDING.split("    ds = tf.data")[0] + (
+        "    ds = tf.data.Dataset.from_tensor_slices(tf.signal.frame(series, size + 1, 1, axis=0))\n"
+        "    return ds.batch(8).map(lambda w: (w[:, :-1], w[:, -1:, 0])).prefetch(1)  # ready\n"
+        "\n\nmodel.fit(windowed(series, 9), epochs=2)\n"
+    )
+    assert found.edits[0].safe
+    shuffled = SLIDING.replace("    return ds", "    ds = ds.shuffle(99)\n    return ds")
+    after, _ = fixed(shuffled, findings=finding)
+    assert "axis=0))\n    ds = ds.map(lambda w: (w[:-1], w[-1:, 0]))\n    ds = ds.shuffle(99)\n" in after
+    chained = SLIDING.replace("\n    ds = ds.", ".").replace("return ds.", "return ds.")
+    after, _ = fixed(chained, findings=measured("per-example-work", chained, "flat_map"))
+    assert "frame(series, size + 1, 1, axis=0))\n    return ds.batch(8).map(" in after
+    for before, instead in (
+        (", drop_remainder=True", ""),
+        ("w.batch(size + 1)", "w.batch(size)"),
+        ("slices(series)", "slices((series, series))"),
+        ("shift=1", "shift=1, stride=2"),
+        ("lambda w: w.batch(size + 1)", "make"),
+    ):
+        text = SLIDING.replace(before, instead)
+        assert "signal.frame" not in (
+            fixed(text, findings=measured("per-example-work", text, "ds.flat_map"))[0] or ""
+        )
+
+
+IN_PYTHON = f"""{HEAD}import re
+
+words = re.compile("[a-z]+")
+
+
+def count(text):
+    return np.float32(len(words.findall(text.decode())))
+
+
+def load(text, label):
+    return tf.numpy_function(count, [text], tf.float32), label
+
+
+data = (
+    tf.data.Dataset.from_tensor_slices((texts, labels))
+    .map(load)  # slow
+    .shuffle(99)
+    .batch(8)
+)
+model.fit(data, epochs=5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("blobs.shuffle(9).map(decode).batch(8)", "blobs.map(decode).cache().shuffle(9).batch(8)"),
+        (
+            "(\n    blobs.shuffle(9, 1)\n    .map(\n        decode,  # slow\n    )\n    .batch(8)\n)",
+            "(\n    blobs\n    .map(\n        decode,  # slow\n    )\n    .cache().shuffle(9, 1)\n    .batch(8)\n)",
+        ),
+        (
+            "blobs\ndata = data.shuffle(len(names))\ndata = data.map(decode)\ndata = data.batch(8)",
+            "blobs\ndata = data.map(decode).cache().shuffle(len(names))\ndata = data.batch(8)",
+        ),
+    ],
+)
+def test_a_shuffle_before_a_map_that_is_kept_goes_behind_it(fixed, before, after):
+    text = f"{DECODE}data = {before}\nmodel.fit(data, epochs=5)\n"
+    changed, found = fixed(text, findings=measured("repeated-preprocessing", text, ".map("))
+    assert changed == f"{DECODE}data = {after}\nmodel.fit(data, epochs=5)\n"
+    assert found.edits[0].safe
+
+
+def test_what_a_map_computes_in_python_is_kept_where_it_is_always_the_same(fixed):
+    finding = measured("python-in-pipeline", IN_PYTHON, "len(words")
+    after, found = fixed(IN_PYTHON, findings=finding)
+    assert after == IN_PYTHON.replace("    .map(load)  # slow\n", "    .map(load)  # slow\n    .cache()\n")
+    assert found.edits[0].safe
+    waits = measured("slow-storage", IN_PYTHON, "len(words")
+    assert fixed(IN_PYTHON, findings=waits)[0] is None
+    at_once = IN_PYTHON.replace("map(load)", "map(load, num_parallel_calls=8)")
+    assert ".cache()" in fixed(at_once, findings=waits)[0]
+    for before, instead in (
+        ("len(words", "np.random.rand() + len(words"),
+        ("epochs=5", "epochs=1"),
+        ("    .map(load)  # slow\n    .shuffle(99)\n", "    .shuffle(99)  # rows\n    .map(load)\n"),
+        ("    .batch(8)", "    .take(8)"),
+        ("re.compile(", "Counter("),
+    ):
+        text = IN_PYTHON.replace(before, instead)
+        assert fixed(text, findings=measured("python-in-pipeline", text, "len(words"))[0] is None
+
+
+ROWS_OF_TORCH = """import keras
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+
+model = keras.Sequential([keras.layers.Dense(1)])
+
+
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, lines):
+        self.lines = lines
+
+    def __len__(self):
+        return len(self.lines)
+
+    def __getitem__(self, i):
+        row = np.zeros(9)
+        for word in self.lines[i].split():
+            row[len(word)] += 1
+        return torch.from_numpy(row), i
+
+
+loader = DataLoader(Rows(lines), batch_size=8)
+model.fit(loader, epochs=5)
+"""
+
+
+def test_rows_of_a_dataset_are_made_once_and_not_by_processes(fixed):
+    finding = measured("single-worker-loader", ROWS_OF_TORCH, "def __getitem__")
+    after, found = fixed(ROWS_OF_TORCH, findings=finding)
+    assert "    @functools.cache\n    def __getitem__(self, i):\n" in after
+    assert "num_workers" not in after
+    assert found.edits[0].safe
+    for given in ("num_workers=2", "sampler=some", "collate_fn=joined", "**more", "batch_size=None"):
+        text = ROWS_OF_TORCH.replace("batch_size=8", given)
+        assert "functools" not in (fixed(text, findings=finding)[0] or "")
+    text = ROWS_OF_TORCH.replace("DataLoader(Rows(lines)", "DataLoader(rows").replace(
+        "loader =", "rows = Rows(lines)\nrows[0][0].zero_()\nloader ="
+    )
+    assert "functools" not in (fixed(text, findings=finding)[0] or "")
+
+
+def test_an_object_that_is_called_for_each_row_is_remembered(fixed):
+    text = """import keras
+import torch
+
+model = keras.Sequential([keras.layers.Dense(1)])
+
+
+class Words:
+    def __init__(self, index):
+        self.index = index
+
+    def __call__(self, text):
+        return [self.index.get(word, 0) for word in text.split()]
+
+
+class Joined:
+    def __init__(self, words):
+        self.words = words
+
+    def __call__(self, rows):
+        texts, labels = zip(*rows)
+        return torch.tensor([self.words(text) for text in texts]), torch.tensor(labels)
+
+
+model.fit(torch.utils.data.DataLoader(rows, collate_fn=Joined(Words(index))), epochs=3)
+"""
+    finding = measured("python-in-pipeline", text, "return torch.tensor([self.words")
+    assert (
+        "    @functools.cache\n    def __call__(self, text):\n        return [self.index"
+        in fixed(text, findings=finding)[0]
+    )
+    grows = text.replace(
+        "        return [self.index", "        self.index.setdefault(text, 1)\n        return [self.index"
+    )
+    assert fixed(grows, findings=finding)[0] is None
+
+
+def test_what_a_server_answers_is_remembered_at_a_risk_and_threads_ask_for_it_at_first(fixed):
+    text = READS.replace("with open(path) as", "with urllib.request.urlopen(path) as").replace(
+        "import json\n", "import json\nimport urllib.request\n"
+    )
+    text = text.replace('"    # one recording\\n"', "").replace("path) as file", "path.strip()) as file")
+    finding = measured("slow-storage", text, "pairs = [read")
+    after, found = fixed(text, unsafe=True, findings=finding)
+    assert "@functools.cache\ndef read(path):" in after
+    assert "super().__init__(workers=4)" in after
+    assert "urllib" in found.edits[0].unsafe
+
+
+# --- steps by hand -----------------------------------------------------------------------------------------
+
+JAX_STEP = """import os
+os.environ["KERAS_BACKEND"] = "jax"
+import jax
+import keras
+
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+optimizer = keras.optimizers.Adam()
+
+
+def loss(weights, rest, x, y):
+    predicted, rest = model.stateless_call(weights, rest, x)
+    return keras.ops.mean((predicted - y) ** 2), rest
+
+
+def step(state, x, y):
+    weights, rest, slots = state
+    (value, rest), grads = jax.value_and_grad(loss, has_aux=True)(weights, rest, x, y)
+    weights, slots = optimizer.stateless_apply(slots, grads, weights)
+    return value, (weights, rest, slots)
+
+
+for x, y in rows:
+    value, state = step(state, x, y)
+"""
+
+
+def test_a_step_in_jax_is_compiled(fixed):
+    finding = measured("eager-execution", JAX_STEP, "for x, y")
+    after, found = fixed(JAX_STEP, findings=finding)
+    assert after == JAX_STEP.replace("def step(", "@jax.jit\ndef step(")
+    assert found.edits[0].safe
+    without = JAX_STEP.replace("import jax\n", "from jax import value_and_grad\n").replace("jax.value", "value")
+    assert "import keras\nimport jax\n" in fixed(without, findings=finding)[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("    weights, rest, slots = state\n", "    weights, rest, slots = state\n    print(x)\n"),
+        (
+            "    weights, rest, slots = state\n",
+            "    weights, rest, slots = state\n    if y.sum() > 0:\n        x = -x\n",
+        ),
+        ("    weights, rest, slots = state\n", "    weights, rest, slots = state\n    metric.update_state(y, x)\n"),
+        ("    weights, rest, slots = state\n", "    weights, rest, slots = state\n    seen[0] = x\n"),
+        ("stateless_call(weights, rest, x)", "stateless_call(weights, rest, noise(np.random.rand(), x))"),
+        ("predicted, rest = model.stateless_call(weights, rest, x)", "predicted = model(x)"),
+        ("step(state, x, y)\n", "step(state, x, 'train')\n"),
+        ("for x, y in rows:\n", "scale = 1.0\nfor x, y in rows:\n    scale *= 2\n"),
+        ("for x, y in rows:\n    value", "jitted = jax.jit(step)\nvalue"),
+    ],
+)
+def test_a_step_in_jax_that_does_more_stays(fixed, before, after):
+    text = JAX_STEP.replace(before, after).replace(
+        "(predicted - y)", "scale * (predicted - y)" if "scale" in after else "(predicted - y)"
+    )
+    text = text.replace("import keras\n", "import keras\nimport numpy as np\n")
+    assert (
+        fixed(text, findings=measured("eager-execution", text, "(state, x," if "jitted" not in after else "jitted"))[
+            0
+        ]
+        is None
+    )
+
+
+MADE_ANEW = """import tensorflow as tf
+
+
+def train(model, optimizer, data):
+    for epoch in range(9):
+        def loss(x, y):
+            return (model(x) - y) ** 2
+
+        @tf.function(jit_compile=True)
+        def step(x, y):
+            return loss(x, y)  # squares
+
+        for x, y in data:
+            step(x, y)
+"""
+
+
+def test_a_function_that_a_loop_compiles_anew_is_made_before_it(fixed):
+    finding = measured("retracing", MADE_ANEW, "step(x, y):")
+    after, found = fixed(MADE_ANEW, findings=finding)
+    assert (
+        after
+        == """import tensorflow as tf
+
+
+def train(model, optimizer, data):
+    def loss(x, y):
+        return (model(x) - y) ** 2
+
+    @tf.function(jit_compile=True)
+    def step(x, y):
+        return loss(x, y)  # squares
+
+    for epoch in range(9):
+        for x, y in data:
+            step(x, y)
+"""
+    )
+    assert found.edits[0].safe
+    tabs = MADE_ANEW.replace("    ", "\t").replace("\n", "\r\n")
+    assert fixed(tabs, findings=finding)[0] == after.replace("    ", "\t").replace("\n", "\r\n")
+    for before, instead in (
+        ("return (model(x) - y)", "return (model(x) - epoch * y)"),
+        ("        @tf", "        rate = epoch / 9\n        @tf"),
+        ("        @tf", "        optimizer = keras.optimizers.Adam()\n\n        @tf"),
+        ("            step(x, y)\n", "            step(x, y)\n        step = None\n"),
+    ):
+        text = MADE_ANEW.replace(before, instead).replace(
+            "return loss(x, y)", "return rate * loss(x, y) + optimizer.a"
+        )
+        if "rate" not in instead:
+            text = text.replace("rate * ", "")
+        assert fixed(text, findings=finding)[0] is None
+
+
+def test_a_factory_of_steps_is_called_before_the_loop(fixed):
+    text = """import jax
+
+
+def make(size):
+    @jax.jit
+    def step(x):
+        return size * x
+    return step
+
+
+for x in rows:
+    step = make(9)
+    step(x)
+"""
+    finding = measured("recompilation", text, "for x in rows")
+    assert "step = make(9)\nfor x in rows:\n    step(x)\n" in fixed(text, findings=finding)[0]
+    assert fixed(text.replace("make(9)", "make(len(x))"), findings=finding)[0] is None
+
+
+FOLDS = """import keras
+import numpy as np
+
+
+def build(width):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(width)])
+    model.compile("adam", "mse")
+    return model
+
+
+for fold in range(9):
+\tmodel = build(8)
+\tmodel.fit(x[fold], y[fold], epochs=3)
+\tscores.append(model.evaluate(x, y))
+"""
+
+
+def test_a_model_of_each_fold_is_set_back_instead_of_built(fixed):
+    finding = measured("recompilation", FOLDS, "model.fit")
+    after, found = fixed(FOLDS, unsafe=True, findings=finding)
+    both = "(*model.weights, *model.optimizer.variables)"
+    assert after == FOLDS.replace(
+        "for fold in range(9):\n\tmodel = build(8)\n",
+        "model = build(8)\nmodel.optimizer.build(model.trainable_variables)\n"
+        f"first_values = [variable.numpy() for variable in {both}]\nfor fold in range(9):\n"
+        f"\tfor variable, value in zip({both}, first_values):\n\t\tvariable.assign(value)\n",
+    )
+    assert not found.edits[0].safe
+    for before, instead in (
+        ("build(8)", "build(fold)"),
+        ("keras.Input((2,)), ", ""),
+        ("\tscores", "\tmodels.append(model)\n\tscores"),
+        ("\tscores", "\tkeras.backend.clear_session()\n\tscores"),
+        ("\tscores", "\tmodel.load_weights('best')\n\tscores"),
+    ):
+        assert fixed(FOLDS.replace(before, instead), unsafe=True, findings=finding)[0] is None
+
+
+def test_a_model_that_a_fold_builds_in_place_is_set_back_as_well(fixed):
+    text = """import keras
+
+for rows, rest in folds:
+    model = keras.Sequential(
+        [keras.Input((2,))],  # two
+    )
+    model.add(keras.layers.Dense(1))
+    model.compile("adam", "mse")
+    model.fit(x[rows], y[rows], epochs=3)
+"""
+    finding = measured("recompilation", text, "model.fit")
+    after, _ = fixed(text, unsafe=True, findings=finding)
+    both = "(*model.weights, *model.optimizer.variables)"
+    assert (
+        after
+        == f"""import keras
+
+model = keras.Sequential(
+    [keras.Input((2,))],  # two
+)
+model.add(keras.layers.Dense(1))
+model.compile("adam", "mse")
+model.optimizer.build(model.trainable_variables)
+first_values = [variable.numpy() for variable in {both}]
+for rows, rest in folds:
+    for variable, value in zip({both}, first_values):
+        variable.assign(value)
+    model.fit(x[rows], y[rows], epochs=3)
+"""
+    )
+    sized = text.replace("Dense(1)", "Dense(len(rows))")
+    assert fixed(sized, unsafe=True, findings=finding)[0] is None
+
+
+STATIC = """import jax
+from functools import partial
+
+
+def loss(weights, beta):
+    return weights * beta
+
+
+@partial(jax.jit, static_argnames=("beta", "size"))
+def step(weights, beta, size):
+    return jax.grad(loss)(weights, beta)
+
+
+for epoch in range(9):
+    beta = round(epoch / 9, 3)
+    step(weights, beta=beta, size=3)
+"""
+
+
+def test_a_number_that_changes_is_no_longer_a_part_of_a_compiled_function(fixed):
+    finding = measured("recompilation", STATIC, "step(weights, beta=")
+    assert '@partial(jax.jit, static_argnames=("size",))\n' in fixed(STATIC, findings=finding)[0]
+    alone = STATIC.replace('("beta", "size")', '"beta"')
+    assert "\n@jax.jit\ndef step" in fixed(alone, findings=finding)[0]
+    used = STATIC.replace("weights * beta", "weights[: int(beta)]")
+    assert fixed(used, findings=finding)[0] is None
+    decided = STATIC.replace("    return jax.grad", "    if beta > 1:\n        return 0\n    return jax.grad")
+    assert fixed(decided, findings=finding)[0] is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("longest = max(len(row) for row in rows)", "longest = -(-max(len(row) for row in rows) // 32) * 32"),
+        ("longest = max(map(len, rows)) + 1", "longest = -(-(max(map(len, rows)) + 1) // 32) * 32"),
+        ("longest = min(max(map(len, rows)), 9)", None),
+        ("longest = max(map(len, rows)); other = max(map(len, rows))", None),
+    ],
+)
+def test_batches_get_one_of_a_few_lengths(fixed, before, after):
+    text = f"import os\nos.environ['KERAS_BACKEND'] = 'jax'\n{HEAD}def collate(rows):\n    {before}\n"
+    text += "    return np.zeros((len(rows), longest))\n\n\nmodel.fit(x, y)\n"
+    finding = measured(
+        "recompilation", text, "model.fit", says="train_step was compiled 9 times more: changed shape.", share=0.5
+    )
+    changed, found = fixed(text, unsafe=True, findings=finding)
+    assert changed == (text.replace(before, after) if after else None)
+    assert after is None or not found.edits[0].safe
+    assert fixed(text, unsafe=True, findings=measured("recompilation", text, "model.fit", share=0.5))[0] is None
+
+
+def test_a_prediction_of_a_few_batches_is_one_batch(fixed, monkeypatch):
+    text = f"{HEAD}for rows in parts:\n    answers.append(model.predict(rows, verbose=0))\n"
+    finding = measured("predict-in-loop", text, "model.predict")
+    monkeypatch.setattr(Project, "few_batches_each", lambda self, call, where, most: True)
+    assert "model.predict_on_batch(rows)" in fixed(text, findings=finding)[0]
+    assert fixed(text.replace("verbose=0", "batch_size=4096"), findings=finding)[0] is None
+
+
+def test_a_record_of_numbers_is_no_longer_a_part_of_a_compiled_function(fixed):
+    text = STATIC.replace("import jax\n", "import jax\nfrom typing import NamedTuple\n").replace(
+        "def loss(", "class Rates(NamedTuple):\n    beta: float = 0.1\n    rest: float = 0.2\n\n\ndef loss("
+    )
+    text = (
+        text.replace('("beta", "size")', '("rates",)')
+        .replace("beta, size):", "rates):")
+        .replace("(weights, beta)\n\n\nfor", "(weights, rates.beta)\n\n\nfor")
+    )
+    text = text.replace(
+        "    beta = round(epoch / 9, 3)\n    step(weights, beta=beta, size=3)",
+        "    rates = first._replace(beta=epoch / 9)\n    step(weights, rates=rates)",
+    )
+    text = text.replace("for epoch", "first = Rates()\nfor epoch")
+    finding = measured("recompilation", text, "step(weights, rates=")
+    assert "\n@jax.jit\ndef step(weights, rates):" in fixed(text, findings=finding)[0]
+    assert fixed(text.replace("rest: float = 0.2", "rest: str = 'a'"), findings=finding)[0] is None
+
+
+def test_epochs_of_one_step_become_the_steps_of_one_epoch(fixed, monkeypatch):
+    text = f"{HEAD}x, y = np.ones((4, 2)), np.ones((4, 1))\nmodel.fit(x, y, batch_size=4, epochs=EPOCHS, verbose=0)\n"
+    finding = measured("short-epochs", text, "model.fit")
+    assert fixed(text, unsafe=True, findings=finding)[0] is None  # nobody counted the steps
+    monkeypatch.setattr(Project, "one_step_epochs", lambda self, where: True)
+    after, found = fixed(text, unsafe=True, findings=finding)
+    assert "\nmodel.fit(tf.data.Dataset.from_tensors((x, y)).repeat(EPOCHS), verbose=0)\n" in after
+    assert not found.edits[0].safe
+    jax = f"import os\nos.environ['KERAS_BACKEND'] = 'jax'\n{text}"
+    (moved,) = measured("short-epochs", jax, "model.fit")
+    assert "\nmodel.fit(((x, y) for _ in range(EPOCHS)), verbose=0)\n" in fixed(jax, unsafe=True, findings=[moved])[0]
+    for before, instead in (
+        ("model.fit", "history = model.fit"),
+        ("verbose=0", "verbose=0, callbacks=[stop]"),
+        ("verbose=0", "verbose=1"),
+        ("fit(x, y", "fit([x, x], y"),
+        ("import numpy", "import pandas\nimport numpy"),
+    ):
+        other = text.replace(before, instead)
+        assert (
+            fixed(
+                other,
+                unsafe=True,
+                findings=measured("short-epochs", other, "model.fit" if "history" not in other else "history"),
+            )[0]
+            is None
+        )
+
+
+def test_a_fit_of_a_few_steps_becomes_these_steps(fixed, monkeypatch):
+    text = f"{HEAD}def learn(rows, answers):\n\tmodel.fit(rows, answers, epochs=1, verbose=0)\n"
+    finding = measured("fit-in-loop", text, "model.fit")
+    assert fixed(text, unsafe=True, findings=finding)[0] is None
+    monkeypatch.setattr(Project, "on_arrays", lambda self, call, where: True)
+    after, found = fixed(text, unsafe=True, findings=finding)
+    assert after.endswith(
+        "\tfor start in range(0, len(rows), 32):\n"
+        "\t\tmodel.train_on_batch(rows[start : start + 32], answers[start : start + 32])\n"
+    )
+    assert not found.edits[0].safe
+    ordered = text.replace("verbose=0", "batch_size=64, shuffle=False")
+    after, found = fixed(ordered, findings=finding)
+    assert "range(0, len(rows), 64)" in after
+    assert found.edits[0].safe
+    for given in ("epochs=2", "callbacks=[c]", "sample_weight=w"):
+        assert fixed(text.replace("epochs=1", given), unsafe=True, findings=finding)[0] is None
+
+
+# --- callbacks, layers and validation ----------------------------------------------------------------------
+
+
+def test_a_hook_is_called_so_seldom_that_it_takes_little(fixed):
+    for share, number in ((0.2, 10), (0.6, 50), (0.9, 200), (0.999, 1000)):
+        text = WATCH.replace("time.sleep(0.01)", "time.sleep(0.01); self.model.save('x.keras')")
+        after, _ = fixed(text, unsafe=True, findings=measured("blocking-callback", text, "time.sleep", share=share))
+        assert f"fitscope.Every(Watch(), batches={number})" in after
+
+
+EPOCH_END = """import keras
+
+
+class Neighbors(keras.callbacks.Callback):
+\tdef on_epoch_end(self, epoch, logs=None):
+\t\t\"\"\"Slow.\"\"\"
+\t\tprint(count(self.model.layers[0].get_weights()))
+
+
+model = keras.Sequential([keras.layers.Dense(1)])
+model.fit(x, y, callbacks=[Neighbors()])
+"""
+
+
+def test_work_at_the_end_of_an_epoch_is_done_after_some_of_them(fixed):
+    finding = measured("slow-epoch-callback", EPOCH_END, "print(count")
+    assert fixed(EPOCH_END, findings=finding)[0] is None
+    after, found = fixed(EPOCH_END, unsafe=True, findings=finding)
+    assert after == EPOCH_END.replace(
+        "\t\tprint(count",
+        '\t\tif (epoch + 1) % 5 and epoch + 1 != self.params["epochs"]:\n\t\t\treturn\n\t\tprint(count',
+    )
+    assert not found.edits[0].safe
+    longer = measured("slow-epoch-callback", EPOCH_END, "print(count", share=0.4)
+    assert "if (epoch + 1) % 20 and" in fixed(EPOCH_END, unsafe=True, findings=longer)[0]
+    for line in ("self.model.stop_training = True", "self.model.set_weights(w)", "logs['mine'] = 1"):
+        text = EPOCH_END.replace("\t\tprint", f"\t\t{line}\n\t\tprint")
+        assert fixed(text, unsafe=True, findings=finding)[0] is None
+
+
+def test_a_backup_is_made_once_per_epoch(fixed):
+    text = f"{HEAD}backup = keras.callbacks.BackupAndRestore(\n    folder,  # here\n    save_freq=args.steps,\n)\n"
+    finding = measured("frequent-checkpoint", text, "BackupAndRestore", share=0.5)
+    assert fixed(text, unsafe=True, findings=finding)[0] == text.replace("args.steps", '"epoch"')
+
+
+RECURRENT = """from keras import layers as L
+
+
+def build():
+    return [
+        L.LSTM(8, unroll=True),  # short
+        L.RNN(L.LSTMCell(8, recurrent_dropout=0.1), return_sequences=True),
+        L.GRU(8, recurrent_dropout=rate, dropout=0.2),
+        L.RNN(L.GRUCell(units=8)),
+    ]
+"""
+
+
+def test_recurrent_layers_get_the_usual_settings(fixed):
+    finding = measured("unfused-recurrent", RECURRENT, "unroll", says="unroll=True writes the 9 steps out")
+    after, found = fixed(RECURRENT, findings=finding)
+    assert only_line_changed(RECURRENT, after) == "        L.LSTM(8),  # short"
+    assert found.edits[0].safe
+    says = "RNN is computed the long way, because of recurrent_dropout=0.1."
+    finding = measured("unfused-recurrent", RECURRENT, "L.LSTMCell", says=says)
+    after, found = fixed(RECURRENT, unsafe=True, findings=finding)
+    assert "        L.LSTM(8, dropout=0.1, return_sequences=True),\n        L.GRU(8, dropout=0.2),\n" in after
+    assert "        L.GRU(units=8),\n" in after
+    assert not found.edits[0].safe
+    finding = measured(
+        "unfused-recurrent", RECURRENT, "GRUCell", says="RNN is computed the long way, because of RNN(GRUCell(…))."
+    )
+    only_cells = RECURRENT.replace(", recurrent_dropout=0.1", "")
+    after, found = fixed(only_cells, findings=finding)
+    assert (
+        "        L.LSTM(8, return_sequences=True),\n        L.GRU(8, recurrent_dropout=rate, dropout=0.2),\n" in after
+    )
+    assert found.edits[0].safe
+
+
+METRIC = """import keras
+
+
+def pairs(y, p):
+    return ((y[:, None] - p) ** 2).mean()
+
+
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile(
+    "sgd",
+    metrics=[
+        "mae",
+        pairs,  # all of them
+    ],
+)
+model.fit(x, y)
+"""
+
+
+def test_a_dear_metric_is_taken_out_of_compile(fixed):
+    finding = measured("expensive-metric", METRIC, "def pairs", says="The metric pairs takes 80 % of every step.")
+    after, found = fixed(METRIC, unsafe=True, findings=finding)
+    assert after == METRIC.replace("        pairs,  # all of them\n", "")
+    assert not found.edits[0].safe
+    assert fixed(METRIC, findings=finding)[0] is None
+    for given, left in (("[pairs]", ""), ('["mae", pairs]', '["mae"]'), ('[pairs, "mae"]', '["mae"]')):
+        text = METRIC.replace('[\n        "mae",\n        pairs,  # all of them\n    ]', given)
+        changed = fixed(text, unsafe=True, findings=finding)[0]
+        assert f"metrics={left}" in changed if left else "metrics" not in changed
+    watched = METRIC + "print(history['val_pairs'])\n"
+    assert fixed(watched, unsafe=True, findings=finding)[0] is None
+
+
+def test_rows_are_padded_to_what_nearly_all_of_them_fill(fixed):
+    text = f"{HEAD}MAXLEN = 400\nx = keras.utils.pad_sequences(texts, maxlen=MAXLEN)\nmodel.fit(x, y)\n"
+    (finding,) = measured("overlong-sequence", text, "pad_sequences")
+    shown = (Evidence("positions in each row", 400, "count"),)
+    finding = dataclasses.replace(
+        finding, evidence=shown, remedy="Pad to less: maxlen=64 holds 95 % of the rows whole; or"
+    )
+    after, found = fixed(text, unsafe=True, findings=[finding])
+    assert after == text.replace("400", "64")
+    assert not found.edits[0].safe
+    assert fixed(text + "y = y[:400]\n", unsafe=True, findings=[finding])[0] is None
+    assert fixed(text.replace("MAXLEN", "N"), unsafe=True, findings=[finding])[0] is None
+
+
+def test_a_training_that_went_on_past_its_best_stops_early(fixed):
+    text = f"{HEAD}model.fit(\n    x, y,  # rows\n    validation_data=z,\n    epochs=50,\n)\n"
+    finding = measured("epochs-past-best", text, "model.fit")
+    after, found = fixed(text, unsafe=True, findings=finding)
+    new = "keras.callbacks.EarlyStopping(patience=4, restore_best_weights=True)"
+    assert after == text.replace("    epochs=50,\n", f"    epochs=50,\n    callbacks=[{new}],\n")
+    assert not found.edits[0].safe
+    for given, expected in (
+        ("[log]", f"[log, {new}]"),
+        ("calls", f"[*calls, {new}]"),
+        ("[keras.callbacks.EarlyStopping(patience=99)]", f"[{new}]"),
+    ):
+        other = text.replace("model.fit(", "calls = [log]\nmodel.fit(").replace("epochs=50", f"callbacks={given}")
+        changed = fixed(other, unsafe=True, findings=measured("epochs-past-best", other, "model.fit"))[0]
+        assert f"callbacks={expected},\n" in changed
+    for given in ("made()", "[keras.callbacks.EarlyStopping('val_acc', patience=99)]"):
+        other = text.replace("epochs=50", f"callbacks={given}")
+        assert fixed(other, unsafe=True, findings=finding)[0] is None
+    assert fixed(text.replace("validation_data=z", "epochs=3"), unsafe=True, findings=finding)[0] is None
+
+
+def test_the_patience_of_a_setting_is_changed_where_it_is_written(fixed):
+    text = (
+        f"{HEAD}p.add_argument('--patience', type=int, default=50)\nargs = p.parse_args()\n"
+        "stop = keras.callbacks.EarlyStopping(patience=args.patience, restore_best_weights=True)\n"
+        "model.fit(x, y, validation_data=z, callbacks=[stop])\n"
+    )
+    finding = measured("epochs-past-best", text, "model.fit")
+    assert fixed(text, unsafe=True, findings=finding)[0] == text.replace("default=50", "default=4")
+
+
+def test_a_validation_of_single_rows_takes_many_at_once(fixed):
+    text = f"{TORCH}held_out = DataLoader(rows, batch_size=1)\nmodel.fit(x, y, validation_data=held_out, epochs=2)\n"
+    text = text.replace("import torch\n", "import torch\nimport keras\nmodel = keras.Sequential([])\n")
+    finding = measured("dominant-validation", text, "model.fit", share=0.6)
+    after, found = fixed(text, findings=finding)
+    assert after == text.replace("batch_size=1)", "batch_size=256)")
+    assert found.edits[0].safe
+    assert fixed(text + "print(len(held_out))\n", findings=finding)[0] is None
+    arrays = f"{HEAD}model.fit(x, y, validation_data=(a, b), epochs=9)\n"
+    finding = measured("dominant-validation", arrays, "model.fit", share=0.6)
+    assert "validation_batch_size=256)" in fixed(arrays, findings=finding)[0]
+    own = arrays.replace(
+        "model.fit", "def score(y, p):\n    return y\n\n\nmodel.compile('sgd', metrics=[score])\nmodel.fit"
+    )
+    assert not fixed(own, findings=measured("dominant-validation", own, "model.fit(", share=0.6))[1].edits[0].safe
+
+
+BY_HAND = """import torch
+
+EVERY = 12
+
+
+def score(model, held_out):
+    with torch.no_grad():
+        return sum(model(x) for x in held_out)
+
+
+for step, (x, y) in enumerate(rows):
+    train(x, y)
+    if (step + 1) % EVERY == 0:  # look
+        print(score(model, held_out))
+"""
+
+
+def test_a_loop_by_hand_validates_after_more_steps(fixed):
+    finding = measured("dominant-validation", BY_HAND, "for x in held_out", share=0.2)
+    after, found = fixed(BY_HAND, unsafe=True, findings=finding)
+    assert after == BY_HAND.replace("EVERY = 12", "EVERY = 120")
+    assert not found.edits[0].safe
+    written = BY_HAND.replace("% EVERY", "% 12")
+    assert (
+        "% 600 == 0:  # look"
+        in fixed(
+            written,
+            unsafe=True,
+            findings=[dataclasses.replace(finding[0], evidence=(Evidence("of the training", 0.9, "share"),))],
+        )[0]
+    )
+    few = dataclasses.replace(finding[0], evidence=(Evidence("training steps", 200, "count"),))
+    assert "EVERY = 60\n" in fixed(BY_HAND, unsafe=True, findings=[few])[0]
+    assert fixed(BY_HAND + "print(EVERY)\n", unsafe=True, findings=finding)[0] is None
+    assert fixed(BY_HAND + "print(score(model, rest))\n", unsafe=True, findings=finding)[0] is None
+    assert fixed(BY_HAND.replace("(step + 1) % EVERY == 0", "late(step)"), unsafe=True, findings=finding)[0] is None
+
+
+def test_a_validation_that_others_watch_is_made_on_a_part_of_its_rows(fixed):
+    text = (
+        f"{HEAD}stop = keras.callbacks.EarlyStopping()\n"
+        "model.fit(x, y, validation_data=((a, b), c), batch_size=64, epochs=9, callbacks=[stop])\n"
+    )
+    finding = measured("dominant-validation", text, "model.fit", share=0.6)
+    after, found = fixed(text, unsafe=True, findings=finding)
+    assert "validation_data=((a[:256], b[:256]), c[:256])" in after
+    assert not found.edits[0].safe
+    pair = text.replace("((a, b), c)", "held_out").replace("stop =", "held_out = (a, b)\nstop =")
+    after, _ = fixed(pair, unsafe=True, findings=measured("dominant-validation", pair, "model.fit", share=0.6))
+    assert "validation_data=(held_out[0][:256], held_out[1][:256])" in after
+    for data in ("held_out", "load()", "(load(), c)"):
+        other = text.replace("((a, b), c)", data)
+        assert fixed(other, unsafe=True, findings=finding)[0] is None
+
+
 # --- together ----------------------------------------------------------------------------------------------
 
 
@@ -1212,6 +2229,17 @@ def test_edits_of_the_same_place_are_not_both_made(fixed, folder):
     applied = apply(project, [edit, other])
     assert applied.edits == (edit,)
     assert applied.left_out == ((other, "it would change the same place as another edit"),)
+
+
+def test_where_results_must_not_change_a_kind_that_is_safe_is_taken_before_one_that_is_not(fixed):
+    text = READS.replace("pairs = [", "time.sleep(0.1)\n        pairs = [").replace(
+        "import json", "import json\nimport time"
+    )
+    finding = measured("single-worker-loader", text, "time.sleep", share=0.9)
+    after, found = fixed(text, findings=finding)
+    assert after == text.replace("super().__init__()", "super().__init__(workers=4)")
+    assert found.edits[0].safe
+    assert "functools.cache" in fixed(text, unsafe=True, findings=finding)[0]
 
 
 def test_a_finding_in_an_installed_package_or_a_notebook_is_advice(folder, fixed):

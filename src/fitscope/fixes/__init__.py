@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from fitscope.fixes import callbacks, execution, loaders, pipelines, predictions, settings
+from fitscope.fixes import (
+    batching,
+    callbacks,
+    execution,
+    layers,
+    loaders,
+    pipelines,
+    predictions,
+    remembering,
+    settings,
+    steps,
+    windows,
+)
 from fitscope.fixes.kind import Kind
 
 KINDS: tuple[Kind, ...] = (
+    *windows.KINDS,
     *pipelines.KINDS,
+    *batching.KINDS,
+    *loaders.READING,
+    *remembering.KINDS,
     *loaders.KINDS,
     *predictions.KINDS,
     *callbacks.KINDS,
     *execution.KINDS,
+    *steps.KINDS,
     *settings.KINDS,
+    *layers.KINDS,
 )
 
 BY_CAUSE = {cause: [kind for kind in KINDS if cause in kind.causes] for kind in KINDS for cause in kind.causes}

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from fitscope.fixes.draft import Unsure
-from fitscope.fixes.effects import RANDOM
+from fitscope.fixes.effects import RANDOM, reached
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.fixes.text import Text
 from fitscope.model import Around, Edit
@@ -18,7 +18,10 @@ HELPLESS = 0.75
 """A hook that takes this share of the training keeps a thread beside it busy for about as long."""
 LONGER = 0.5
 """One that takes this share is longer than all the rest: where records may be left out, that gains more."""
-EVERY = 10
+EVERY = (10, 20, 50, 100, 200, 500, 1000)
+LITTLE = 0.05
+"""What a hook may cost that is called for some of the batches, as a share of the rest of the training."""
+EPOCHS = (5, 10, 20, 50)
 FILES = (".keras", ".weights.h5")
 MODEL_METHODS = listed(
     "evaluate fit get_weights predict predict_on_batch save_weights set_weights stateless_call test_on_batch "
@@ -150,15 +153,65 @@ class Sometimes(Kind):
         if not _batch_hooks(place, owner):
             raise Unsure(f"{owner.name} works once per epoch")
         text, items = given_callbacks(place, owner)
+        number = _number(place, EVERY)
         draft = place.draft(text)
         for item in items:
-            draft.wrap(item, f"{draft.name('fitscope.Every', item)}(", f", batches={EVERY})")
+            draft.wrap(item, f"{draft.name('fitscope.Every', item)}(", f", batches={number})")
         edit = place.edit(
             draft,
-            f"{owner.name} sees every {EVERY}th batch",
+            f"{owner.name} sees every {number}th batch, and the last one of an epoch",
             "it does not see the others, and leaves out their records",
         )
-        return replace(edit, around=Around(owner.name, "Every", {"batches": EVERY}))
+        return replace(edit, around=Around(owner.name, "Every", {"batches": number}))
+
+
+def _number(place: Place, numbers: tuple[int, ...]) -> int:
+    """Which of some numbers is so large that a hook takes little of the training, where it was measured."""
+    part = min(_share(place), 0.99)
+    wanted = part / (1 - part) / LITTLE
+    return next((number for number in numbers if number >= wanted), numbers[-1])
+
+
+class SomeEpochs(Kind):
+    """A callback's work at the end of an epoch is done after some of the epochs."""
+
+    causes = ("slow-epoch-callback", "predict-in-callback")
+    aside = True
+
+    def edit(self, place: Place) -> Edit:
+        """The hook returns at once after the others."""
+        place, owner = _callback(place)
+        script = place.script
+        hook = script.methods(owner).get("on_epoch_end")
+        if not isinstance(hook, ast.FunctionDef) or hook not in owner.body or _batch_hooks(place, owner):
+            raise Unsure(f"{owner.name} has no on_epoch_end of its own, or does more than that")
+        names = [item.arg for item in (*hook.args.posonlyargs, *hook.args.args)]
+        if len(names) < 2 or hook.decorator_list:
+            raise Unsure("its on_epoch_end does not take the number of the epoch")
+        _check_seldom(script, owner, hook)
+        given, draft, number = names[1], place.draft(), _number(place, EPOCHS)
+        draft.insert_first(
+            hook,
+            f'if ({given} + 1) % {number} and {given} + 1 != {names[0]}.params["epochs"]:',
+            "    return",
+        )
+        does = f"{owner.name}.on_epoch_end works after every {number}th epoch, and after the last one"
+        return place.edit(draft, does, "it leaves out the records of the other epochs")
+
+
+def _check_seldom(script: Script, owner: ast.ClassDef, hook: ast.FunctionDef) -> None:
+    """Raises Unsure where the training depends on what a hook does."""
+    for each in reached(script, hook):
+        for node in script.own(each):
+            stored = node if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) else None
+            if stored is not None and "model" in ast.unparse(stored.value):
+                raise Unsure(f"{owner.name} sets {ast.unparse(node)}, which the training goes by")
+            changes = ("assign", "compile", "fit", "load_weights", "set_value", "set_weights", "train_on_batch")
+            if isinstance(node, ast.Call) and script.method(node) in changes:
+                raise Unsure(f"{owner.name} calls {script.method(node)}, which changes the training")
+            logged = node if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) else None
+            if logged is not None and ast.unparse(logged.value) == "logs":
+                raise Unsure(f"{owner.name} changes logs, which others read")
 
 
 class LessTensorBoard(Kind):
@@ -202,7 +255,7 @@ class CheckpointBeside(Kind):
 
     def edit(self, place: Place) -> Edit:
         """fitscope.BackgroundCheckpoint for ModelCheckpoint."""
-        text, call = _checkpoint(place)
+        text, call = _checkpoint(place, "ModelCheckpoint")
         if _share(place) >= HELPLESS:
             raise Unsure("writing takes longer than the training")
         if any(keyword.arg not in CHECKPOINT_ARGUMENTS for keyword in call.keywords):
@@ -224,23 +277,29 @@ class CheckpointPerEpoch(Kind):
 
     def edit(self, place: Place) -> Edit:
         """save_freq="epoch"."""
-        text, call = _checkpoint(place)
-        if type(text.script.literal(text.script.argument(call, "save_freq"))) is not int:
+        text, call = _checkpoint(place, "ModelCheckpoint", "BackupAndRestore")
+        given = text.script.argument(call, "save_freq", 1 if text.script.called(call).endswith("Restore") else None)
+        number = text.script.literal(given)
+        unknown = number is None and given is not None and bool(place.finding.evidence)
+        if type(number) is not int and not unknown:
             raise Unsure("it is saved once per epoch already")
         draft = place.draft(text)
-        draft.set_keyword(call, "save_freq", '"epoch"')
+        draft.replace(given, '"epoch"')  # type: ignore[arg-type]
         return place.edit(draft, "saves once per epoch", "there are fewer checkpoints")
 
 
-def _checkpoint(place: Place) -> tuple[Text, ast.Call]:
+def _checkpoint(place: Place, *names: str) -> tuple[Text, ast.Call]:
+    """The callback of Keras that the finding is about."""
+    said = [name for name in names if place.finding.says.startswith(name)]
+    wanted = tuple(f"keras.callbacks.{name}" for name in said or names)
     found = [
         (text, call)
         for text in place.project.texts()
         for call in text.script.calls
-        if text.script.called(call) == "keras.callbacks.ModelCheckpoint"
+        if text.script.called(call) in wanted
     ]
     here = [(text, call) for text, call in found if text.path == place.text.path and call in place.calls()]
-    found_one: tuple[Text, ast.Call] = only(here or found, "ModelCheckpoint")
+    found_one: tuple[Text, ast.Call] = only(here or found, "callback that saves")
     return found_one
 
 
@@ -267,6 +326,7 @@ KINDS = (
     LessTensorBoard(),
     InBackground(),
     Sometimes(),
+    SomeEpochs(),
     CheckpointBeside(),
     CheckpointPerEpoch(),
     QuietBar(),

@@ -8,7 +8,13 @@ import re
 from fitscope.fixes.text import Text
 from fitscope.model import Replacement
 
-USUAL_IMPORTS = {"fitscope": ("fitscope", "import fitscope"), "tensorflow": ("tf", "import tensorflow as tf")}
+USUAL_IMPORTS = {
+    "fitscope": ("fitscope", "import fitscope"),
+    "functools": ("functools", "import functools"),
+    "jax": ("jax", "import jax"),
+    "keras": ("keras", "import keras"),
+    "tensorflow": ("tf", "import tensorflow as tf"),
+}
 """For a module its usual name, and the line that imports it."""
 
 
@@ -134,6 +140,26 @@ class Draft:
         else:
             self.replacements.append(Replacement(start, end if comma is None else comma + 1, ""))
 
+    def remove_items(self, listing: ast.List, items: list[ast.expr]) -> None:
+        """Takes some items out of a list, with their lines where they have lines of their own."""
+        close = self.text.end(listing) - 1
+        for item in items:
+            start = self.text.start(item)
+            end, comma = self._behind(item, close)
+            before = self._before_on_line(start)
+            stop = self._line_end(end)
+            index = listing.elts.index(item)
+            if not before.strip() and stop < close and not _code(self.script.text[(comma or end - 1) + 1 : stop]):
+                self.replacements.append(Replacement(start - len(before), stop + 1, ""))
+            elif "#" in self.script.text[self.text.start(listing) : close]:
+                raise Unsure("a comment stands between the items")
+            elif comma is not None and index + 1 < len(listing.elts):
+                self.replacements.append(Replacement(start, self.text.start(listing.elts[index + 1]), ""))
+            else:
+                kept = [each for each in listing.elts[:index] if each not in items]
+                first = self._behind(kept[-1], start)[0] if kept and kept[-1] is listing.elts[index - 1] else start
+                self.replacements.append(Replacement(first, end if comma is None else comma + 1, ""))
+
     def rename_method(self, call: ast.Call, name: str) -> None:
         """Calls another method of the same object."""
         assert isinstance(call.func, ast.Attribute)
@@ -240,6 +266,35 @@ class Draft:
             raise Unsure("the statement shares its line with another one")
         self._insert(start - len(indent), "".join(f"{indent}{line}\n" for line in lines))
 
+    def insert_before_loop(self, loop: ast.For | ast.While, *lines: str) -> None:
+        """Writes statements before a loop."""
+        indent = self.indent_of(loop)
+        if indent != self.line_before(loop):
+            raise Unsure("the loop shares its line with another statement")
+        self._insert(self.text.line_start(loop.lineno), "".join(f"{indent}{line}\n" for line in lines))
+
+    def indent_of(self, statement: ast.stmt) -> str:
+        """The white space that the line of a statement begins with."""
+        line = self.script.lines[statement.lineno - 1]
+        return line[: len(line) - len(line.lstrip())]
+
+    def line_before(self, statement: ast.stmt) -> str:
+        """What stands before a statement on its line."""
+        return self._before_on_line(self.text.start(statement))
+
+    def insert_first(self, function: ast.FunctionDef, *lines: str) -> None:
+        """Writes statements before all others of a function, behind its docstring."""
+        body = function.body
+        documented = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and len(body) > 1
+        first = body[1] if documented else body[0]
+        start = self.text.line_start(_first_line(first))
+        indent = self._before_on_line(self.text.start(first))
+        if indent.strip() or first.lineno == function.lineno:
+            raise Unsure("the statement shares its line with another one")
+        tab = "\t" if "\t" in indent else "    "
+        written = [line.replace("    ", tab) if line.startswith("    ") else line for line in lines]
+        self._insert(start, "".join(f"{indent}{line}\n" for line in written))
+
     def decorate(self, function: ast.FunctionDef, decorator: str) -> None:
         """Puts a decorator nearest to a function."""
         start = self.text.line_start(function.lineno)
@@ -248,7 +303,9 @@ class Draft:
 
     def remove_statement(self, statement: ast.stmt) -> None:
         """Takes a statement out, with its lines; a block that it was alone in keeps a `pass`."""
-        start, end = self.text.start(statement), self.text.end(statement)
+        end = self.text.end(statement)
+        start = self.text.line_start(_first_line(statement)) + len(self.indent_of(statement))
+        start = start if _first_line(statement) < statement.lineno else self.text.start(statement)
         before, stop = self._before_on_line(start), self._line_end(end)
         if before.strip() or _code(self.script.text[end:stop]):
             raise Unsure("the statement shares its line with another one")
@@ -263,13 +320,24 @@ class Draft:
 
     def hoist(self, statement: ast.stmt, loop: ast.stmt) -> None:
         """Moves a statement out of a loop, to the line before it."""
+        end = statement.end_lineno or statement.lineno
+        empty = end < len(self.script.lines) and not self.script.line(end + 1)
+        with_empty = isinstance(statement, ast.FunctionDef) and empty  # the empty line behind a function goes with it
+        if with_empty:
+            start = self.text.line_start(_first_line(statement))
+            self.replacements.append(Replacement(start, self.text.line_start(end + 2), ""))
+        else:
+            self.remove_statement(statement)
+        self.copy_out(statement, loop, "\n" if with_empty else "")
+
+    def copy_out(self, statement: ast.stmt, loop: ast.stmt, behind: str = "") -> None:
+        """Writes a statement of a loop on the line before it, too."""
         inner, outer = (self._before_on_line(self.text.start(node)) for node in (statement, loop))
         if inner.strip() or outer.strip() or any(_spans_lines(node) for node in ast.walk(statement)):
             raise Unsure("the statement cannot be moved as it is written")
-        lines = self.script.lines[statement.lineno - 1 : statement.end_lineno]
+        lines = self.script.lines[_first_line(statement) - 1 : statement.end_lineno]
         moved = [outer + line.removeprefix(inner) if line.strip() else line for line in lines]
-        self.remove_statement(statement)
-        self._insert(self.text.line_start(loop.lineno), "".join(f"{line}\n" for line in moved))
+        self._insert(self.text.line_start(loop.lineno), "".join(f"{line}\n" for line in moved) + behind)
 
     # --- text ----------------------------------------------------------------------------------------------
 
@@ -282,6 +350,12 @@ class Draft:
     def _line_end(self, position: int) -> int:
         found = self.script.text.find("\n", position)
         return found if found >= 0 else len(self.script.text)
+
+
+def _first_line(statement: ast.stmt) -> int:
+    """The line where a statement begins, decorators included."""
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(each.lineno for each in decorators)])
 
 
 def _spans_lines(node: ast.AST) -> bool:

@@ -70,13 +70,21 @@ def _state_of_call(script: Script, call: ast.Call, function: Function, depth: in
                     return f"it draws random numbers ({script.called(each)})"
     if isinstance(call.func, ast.Attribute) and script.dotted(call.func) is None:
         owner = call.func.value
-        if _outer(script, owner, function) and call.func.attr not in PURE_METHODS:
+        if _outer(script, owner, function) and call.func.attr not in PURE_METHODS and not _is_pattern(script, owner):
             return f"it calls {ast.unparse(call.func)}, which may keep something between calls"
     if isinstance(call.func, ast.Name) and inner is None and made is None:
         bindings = script.bindings(call.func)
         if bindings and all(binding.how in ("assign", "parameter", "other") for binding in bindings):
             return f"it calls {name}, whose code is out of sight"
     return None
+
+
+def _is_pattern(script: Script, node: ast.expr) -> bool:
+    """Whether an expression is a regular expression, which keeps nothing."""
+    values = script.values(node)
+    return bool(values) and all(
+        isinstance(value, ast.Call) and script.called(value) == "re.compile" for value in values
+    )
 
 
 def _outer(script: Script, node: ast.AST, function: Function) -> bool:
@@ -188,3 +196,44 @@ def _set_later(script: Script, used: ast.Attribute | ast.Subscript) -> bool:
         if later:
             return True
     return False
+
+
+MUTATING = frozenset(
+    listed("append clear extend fill insert pop popitem popleft remove reverse setdefault shuffle sort update")
+)
+"""Methods that change lists, dictionaries and arrays in place."""
+
+
+def changed_in_place(script: Script, function: Function, first: int) -> str | None:
+    """What a function reads from outside of it that is changed in place later than at a line; None if nothing is."""
+    inside = reached(script, function, 4)
+    read = {
+        ast.unparse(node)
+        for each in inside
+        for node in script.own(each)
+        if isinstance(node, ast.Name | ast.Attribute)
+        and isinstance(node.ctx, ast.Load)
+        and _outer(script, node, each)
+        and (isinstance(node, ast.Name) or (isinstance(node.value, ast.Name) and node.value.id == "self"))
+    } - {"self"}
+    for node in script.parents:
+        around = script.function_of(node)
+        making = getattr(around, "name", "") == "__init__" or (around is None and getattr(node, "lineno", 0) < first)
+        if making:
+            continue
+        changed: list[ast.expr] = []
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            changed = [node.value]
+        elif isinstance(node, ast.AugAssign):
+            changed = [node.target]
+        elif isinstance(node, ast.Call) and script.method(node) in MUTATING and isinstance(node.func, ast.Attribute):
+            changed = [node.func.value, *(node.args if node.func.attr == "shuffle" else ())]
+        elif isinstance(node, ast.keyword) and node.arg == "out":
+            changed = [node.value]
+        for each in changed:
+            while isinstance(each, ast.Subscript):
+                each = each.value
+            written = ast.unparse(each)
+            if written in read and (around not in inside or _outer(script, each, around)):
+                return f"{written} is changed in place while the training runs"
+    return None

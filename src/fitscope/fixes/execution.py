@@ -6,7 +6,7 @@ import ast
 import re
 
 from fitscope.fixes.callbacks import listed_callbacks
-from fitscope.fixes.draft import Unsure
+from fitscope.fixes.draft import Draft, Unsure
 from fitscope.fixes.effects import changes_outside, drawn, graph_obstacle, reached
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.fixes.text import Text
@@ -131,7 +131,7 @@ class CompileStep(Kind):
             if isinstance(function, ast.FunctionDef) and _is_step(text.script, function)
         ]
         here = [(text, each) for text, each in found if text.path == place.text.path and each is place.function()]
-        chosen = here or _in_loop(place, found)
+        chosen = here or in_loop(place, found)
         if not chosen:
             chosen = [only(found, "function of its own that is the training step")]
         text, script = chosen[0][0], chosen[0][0].script
@@ -151,7 +151,7 @@ class CompileStep(Kind):
         return place.edit(draft, f"{names} {graphs}; the losses may differ in the last digits", risk)
 
 
-def _in_loop(place: Place, found: list[tuple[Text, ast.FunctionDef]]) -> list[tuple[Text, ast.FunctionDef]]:
+def in_loop(place: Place, found: list[tuple[Text, ast.FunctionDef]]) -> list[tuple[Text, ast.FunctionDef]]:
     """Those functions that the loop at the finding's line calls."""
     script = place.script
     loops = [node for node in ast.walk(script.tree) if isinstance(node, ast.For | ast.While)]
@@ -204,6 +204,9 @@ class TensorArgument(Kind):
             if not loops or function is None:
                 continue
             for name, item in self._given(script, function, call):
+                if _is_numbers_by_name(script, item):
+                    self._wrap_values(script, draft, function, name, item)
+                    continue
                 if not is_number(script, item) or not changes(script, item, loops[0]):
                     continue
                 if not _is_float(script, item):
@@ -220,6 +223,17 @@ class TensorArgument(Kind):
         return place.edit(draft, "the number is passed as a tensor: one graph serves all values")
 
     @staticmethod
+    def _wrap_values(script: Script, draft: Draft, function: Function, name: str, item: ast.expr) -> None:
+        """Makes tensors of the numbers in a dictionary."""
+        for node in (each for each in script.own(function) if isinstance(each, ast.Name) and each.id == name):
+            entry = script.parents.get(node)
+            inside = script.parents.get(entry) if isinstance(entry, ast.Subscript) else None
+            if not isinstance(inside, ast.BinOp):
+                raise Unsure(f"{name} is used for more than arithmetic in the function")
+        tf = draft.name("tensorflow", item)
+        draft.wrap(item, f"{{name: {tf}.constant(value, {tf}.float32) for name, value in ", ".items()}")
+
+    @staticmethod
     def _candidates(place: Place) -> list[ast.Call]:
         here = place.calls()
         function = place.function()
@@ -234,6 +248,18 @@ class TensorArgument(Kind):
         return pairs + [(word.arg, word.value) for word in call.keywords if word.arg is not None]
 
 
+def _is_numbers_by_name(script: Script, node: ast.expr) -> bool:
+    """Whether a name is set, more than once, to dictionaries of numbers that are surely not whole."""
+    values = script.values(node)
+    for value in values:
+        if isinstance(value, ast.DictComp):
+            if not _is_float(script, value.value):
+                return False
+        elif not isinstance(value, ast.Dict) or not all(_is_float(script, each) for each in value.values):
+            return False
+    return len(values) > 1
+
+
 def _is_float(script: Script, node: ast.AST | None, depth: int = 4) -> bool:
     """Whether a number is surely no whole number."""
     if isinstance(node, ast.Constant):
@@ -246,6 +272,8 @@ def _is_float(script: Script, node: ast.AST | None, depth: int = 4) -> bool:
         return _is_float(script, node.body) and _is_float(script, node.orelse)
     if isinstance(node, ast.Call):
         name = script.called(node)
+        if name == "round":
+            return len(node.args) == 2 and _is_float(script, node.args[0])
         if name in ("abs", "max", "min"):
             return bool(node.args) and all(_is_float(script, item) for item in node.args)
         return name in ("float", "math.cos", "math.exp", "math.log", "math.sin", "math.sqrt", "random.random")
@@ -330,11 +358,11 @@ class BuildOnce(Kind):
         loop = script.loops(fit)[0]
         if not isinstance(loop, ast.For | ast.While):
             raise Unsure("the loop is an expression")
-        name = _receiver(fit)
+        name = receiver(fit)
         found = [each for each in loop.body if _builds(script, each, name)]
         made = any(isinstance(each, ast.Assign) for each in found)
         calls = [node for node in ast.walk(loop) if isinstance(node, ast.Call)]
-        done = {script.method(call) for call in calls if _receiver(call) == name}
+        done = {script.method(call) for call in calls if receiver(call) == name}
         if not found:
             raise Unsure("the source does not show where the loop builds or compiles the model")
         if made and not (done >= {"set_weights", "get_weights"} or done >= {"load_weights", "save_weights"}):
@@ -344,7 +372,7 @@ class BuildOnce(Kind):
                 raise Unsure(f"every round calls {script.called(call)}")
         draft = place.draft()
         for each in found:
-            if _changes_inside(script, each, loop, name):
+            if changes_inside(script, each, loop, name):
                 raise Unsure("what the model is built of changes from round to round")
             draft.hoist(each, loop)
         return place.edit(
@@ -363,10 +391,10 @@ def _builds(script: Script, statement: ast.stmt, name: str) -> bool:
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         return ast.unparse(statement.targets[0]) == name and script.is_model(statement.value)
     value = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(value, ast.Call) and script.method(value) == "compile" and _receiver(value) == name
+    return isinstance(value, ast.Call) and script.method(value) == "compile" and receiver(value) == name
 
 
-def _changes_inside(script: Script, statement: ast.stmt, loop: Loop, name: str) -> bool:
+def changes_inside(script: Script, statement: ast.stmt, loop: Loop, name: str) -> bool:
     """Whether a statement uses a name, other than the model's, that the loop gives a value."""
     names = [node for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id != name]
     bindings = [each for node in names for each in script.bindings(node)]
@@ -386,9 +414,9 @@ class SeveralSteps(Kind):
         if any(call.lineno == getattr(where, "line", 0) for call in place.text.script.model_calls("train_on_batch")):
             raise Unsure("train_on_batch takes one step per call, whatever compile is told")
         compiled = [(text, call) for text in place.project.texts() for call in text.script.model_calls("compile")]
-        trained = {_receiver(fit) for _, fit in place.fit_calls()}
+        trained = {receiver(fit) for _, fit in place.fit_calls()}
         same = [
-            (text, call) for text, call in compiled if text.path == place.text.path and {_receiver(call)} == trained
+            (text, call) for text, call in compiled if text.path == place.text.path and {receiver(call)} == trained
         ]
         text, call = only(same or compiled, "call of compile")
         number = self._number(place)
@@ -410,7 +438,7 @@ class SeveralSteps(Kind):
         return STEPS
 
 
-def _receiver(call: ast.Call) -> str:
+def receiver(call: ast.Call) -> str:
     """What a method is called on, as it is written."""
     return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 

@@ -63,13 +63,37 @@ class Project:
         _, called = self._called("fit", where)
         return called.epochs // called.calls if called is not None and called.calls else None
 
+    def batch_size(self, where: Where | None) -> int | None:
+        """How many rows a batch of the fit at a line had in the recorded run."""
+        root, called = self._called("fit", where)
+        facts = self.run.facts if self.run is not None and called is not None else ()
+        sizes = [fact.get("batch_size") for fact in facts if fact["fact"] == "settings" and fact.get("root") == root]
+        return next((size for size in sizes if isinstance(size, int)), None)
+
     def one_batch_each(self, call: str, where: Where | None) -> bool:
         """Whether every call of fit or predict at a line took one batch, made of arrays, in the recorded run."""
+        _, called = self._called(call, where)
+        if called is None or not self.on_arrays(call, where):
+            return False
+        return called.calls == called.steps > 0 and called.epochs <= called.calls
+
+    def few_batches_each(self, call: str, where: Where | None, most: int) -> bool:
+        """Whether the calls at a line took a few batches each, made of arrays, in the recorded run."""
+        _, called = self._called(call, where)
+        return called is not None and 0 < called.steps <= most * called.calls and self.on_arrays(call, where)
+
+    def one_step_epochs(self, where: Where | None) -> bool:
+        """Whether every epoch of every fit at a line was one batch, made of arrays, in the recorded run."""
+        _, called = self._called("fit", where)
+        return called is not None and called.epochs == called.steps > 0 and self.on_arrays("fit", where)
+
+    def on_arrays(self, call: str, where: Where | None) -> bool:
+        """Whether the calls at a line worked on arrays in the recorded run."""
         root, called = self._called(call, where)
         if self.run is None or called is None:
             return False
         below = {each.name for each in self.run.nodes.values() if each.parent == root and each.phase == "data"}
-        return below == {"arrays"} and called.calls == called.steps > 0 and called.epochs <= called.calls
+        return below == {"arrays"}
 
     def _called(self, call: str, where: Where | None) -> tuple[int, Called | None]:
         """What the recorded run knows of the calls at a line."""
@@ -175,6 +199,20 @@ class Place:
         ]
         return here or found
 
+    def passes(self) -> int | None:
+        """How many epochs the training has, by the run or as a fit says."""
+        run = self.project.run
+        if run is not None:
+            found = [
+                called.epochs // called.calls
+                for root, called in run.called.items()
+                if run.nodes[root].name == "fit" and called.calls
+            ]
+            if found:
+                return max(found)
+        numbers = [text.script.literal(text.script.argument(call, "epochs")) for text, call in self.fit_calls()]
+        return max((number for number in numbers if isinstance(number, int)), default=None)
+
     def others_draw(self) -> bool:
         """Whether anything but trainings on one row draws from the random numbers that all share."""
         for text in self.project.texts():
@@ -198,6 +236,8 @@ class Kind:
     """A kind of edit: for some causes, what to change in the script."""
 
     causes: ClassVar[tuple[str, ...]]
+    aside: ClassVar[bool] = False
+    """Whether it is for some places of a cause only: why it cannot serve is told if no other kind has a reason."""
 
     def edit(self, place: Place) -> Edit:
         """The edit for a finding; raises Unsure where none is surely right."""

@@ -40,7 +40,8 @@ def _loader(place: Place) -> tuple[ast.ClassDef, Function]:
     return owner, item
 
 
-def _is_torch(script: Script, owner: ast.ClassDef) -> bool:
+def is_torch(script: Script, owner: ast.ClassDef) -> bool:
+    """Whether a class is a Dataset of torch."""
     return script.derives(owner, [base for base in LOADER_BASES if base.startswith("torch")])
 
 
@@ -52,15 +53,17 @@ class MoreWorkers(Kind):
     def edit(self, place: Place) -> Edit:
         """workers of a PyDataset, num_workers of a DataLoader."""
         owner, item = _loader(place)
-        number = self._number(place)
+        number = self.number(place)
         reason = state_of(place.script, item)
-        if not _is_torch(place.script, owner):
-            text, calls = _takes_workers(place, owner)
+        if not is_torch(place.script, owner):
+            text, calls = takes_workers(place, owner)
             draft = place.draft(text)
             for call in calls:
                 draft.set_keyword(call, "workers", str(number))
             risk = f"{owner.name}.__getitem__ runs in several threads, and {reason}" if reason else ""
-            return place.edit(draft, f"{number} threads load batches; their order stays", risk)
+            return place.edit(
+                draft, f"{number} threads load batches; their order stays", risk or drawn_once_less(place)
+            )
         text, call = only(_data_loaders(place, owner), f"DataLoader of {owner.name}")
         draft = place.draft(text)
         draft.set_keyword(call, "num_workers", str(number))
@@ -78,7 +81,8 @@ class MoreWorkers(Kind):
         return place.edit(draft, does, risk)
 
     @staticmethod
-    def _number(place: Place) -> int:
+    def number(place: Place) -> int:
+        """How many workers: more where they wait for long."""
         seconds = [item.value for item in place.finding.evidence if item.unit == "seconds"]
         working = [item.value for item in place.finding.evidence if item.what.startswith("of its time it held")]
         waits = bool(working) and working[0] < 0.5
@@ -187,7 +191,8 @@ class OneWorker(Kind):
             drawn = [name for name in map(text.script.called, calls) if is_shared(name)]
             risk = f"loading may draw random numbers ({drawn[0]}), which are others in each process" if drawn else ""
             return place.edit(draft, "one thread of the training's own process loads the batches", risk)
-        return place.edit(draft, "one thread loads the batches, as Python code that computes cannot use more")
+        does = "one thread loads the batches, as Python code that computes cannot use more"
+        return place.edit(draft, does, drawn_once_less(place))
 
     @staticmethod
     def _given(place: Place) -> tuple[Text, list[ast.Call]]:
@@ -196,8 +201,8 @@ class OneWorker(Kind):
         owners = [_loader(place)[0]] if place.owner() is not None else used
         found = []
         for owner in dict.fromkeys(each for each in owners if each is not None):
-            if place.script.derives(owner, LOADER_BASES) and not _is_torch(place.script, owner):
-                text, calls = _takes_workers(place, owner)
+            if place.script.derives(owner, LOADER_BASES) and not is_torch(place.script, owner):
+                text, calls = takes_workers(place, owner)
                 calls = [call for call in calls if any(keyword.arg == "workers" for keyword in call.keywords)]
                 found += [(text, calls)] if calls else []
         if len(found) != 1:
@@ -216,7 +221,7 @@ class NoProcesses(Kind):
             (text, call)
             for text in place.project.texts()
             for call in text.script.calls
-            if _is_data_loader(text.script, call)
+            if is_data_loader(text.script, call)
             and (
                 text.script.argument(call, "num_workers", NUM_WORKERS_PLACE) is not None
                 or _listed_workers(text.script, call) is not None
@@ -260,7 +265,41 @@ class NoProcesses(Kind):
         return place.edit(draft, "the batches are loaded in the training's own process", risk)
 
 
-def _takes_workers(place: Place, owner: ast.ClassDef) -> tuple[Text, list[ast.Call]]:
+def drawn_once_less(place: Place) -> str:
+    """The risk of another number of threads: on JAX and PyTorch Keras looks at the first batch to build a model.
+
+    One thread draws an order for that look and another for the first epoch, several draw one for both.
+    """
+    if place.project.backend in (None, "tensorflow"):
+        return ""
+    fits = [(text, call) for text, call in place.fit_calls() if _loads(text.script, call)] or place.fit_calls()
+    ordered = [
+        text.script.literal(text.script.argument(call, "shuffle")) is False or _is_built(text.script, call)
+        for text, call in fits
+    ]
+    return "" if ordered and all(ordered) else DRAWN_LATER
+
+
+def _loads(script: Script, fit: ast.Call) -> bool:
+    """Whether a fit is given an object of a loader of the script."""
+    data = script.argument(fit, "x", 0)
+    values = [data, *(script.values(data) if data is not None else [])]
+    made = [script.local_class(value.func) for value in values if isinstance(value, ast.Call)]
+    return any(owner is not None and script.derives(owner, LOADER_BASES) for owner in made)
+
+
+def _is_built(script: Script, fit: ast.Call) -> bool:
+    """Whether a model was trained before, in the same function and not in a loop."""
+    for call in script.model_calls("fit"):
+        same = isinstance(call.func, ast.Attribute) and isinstance(fit.func, ast.Attribute)
+        same = same and ast.unparse(call.func) == ast.unparse(fit.func)
+        here = script.function_of(call) is script.function_of(fit) and not script.guarded(call, script.tree)
+        if same and here and call.lineno < fit.lineno:
+            return True
+    return False
+
+
+def takes_workers(place: Place, owner: ast.ClassDef) -> tuple[Text, list[ast.Call]]:
     """The calls that say how many workers a PyDataset has: those of its own constructor, or those that make one."""
     start = place.script.methods(owner).get("__init__")
     if start is not None:
@@ -288,7 +327,8 @@ def _takes_workers(place: Place, owner: ast.ClassDef) -> tuple[Text, list[ast.Ca
     return text, [call for _, call in made]
 
 
-def _is_data_loader(script: Script, call: ast.Call) -> bool:
+def is_data_loader(script: Script, call: ast.Call) -> bool:
+    """Whether a call makes a DataLoader of torch."""
     return script.called(call) in ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 
 
@@ -327,7 +367,7 @@ def _data_loaders(place: Place, owner: ast.ClassDef) -> list[tuple[Text, ast.Cal
     found = []
     for text in place.project.texts():
         for call in text.script.calls:
-            if not _is_data_loader(text.script, call):
+            if not is_data_loader(text.script, call):
                 continue
             data = text.script.argument(call, "dataset", 0)
             values = [data, *(text.script.values(data) if data is not None else [])]
@@ -544,4 +584,5 @@ def _is_elementwise(script: Script, node: ast.expr, names: set[str]) -> bool:
     return False
 
 
-KINDS = (ReadAhead(), MoreWorkers(), OneWorker(), NoProcesses(), Window(), BatchFirst(), Slices())
+READING = (Window(),)
+KINDS = (ReadAhead(), MoreWorkers(), OneWorker(), NoProcesses(), BatchFirst(), Slices())

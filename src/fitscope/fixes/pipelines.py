@@ -6,7 +6,7 @@ import ast
 
 from fitscope import words
 from fitscope.fixes.draft import Draft, Unsure
-from fitscope.fixes.effects import state_of
+from fitscope.fixes.effects import reached, state_of
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.model import Edit
 from fitscope.pipelines import Chain, Link
@@ -126,20 +126,17 @@ class Prefetch(Kind):
 class Cache(Kind):
     """What a deterministic `map` gives is kept in memory after the first pass."""
 
-    causes = ("repeated-preprocessing", "oversized-records")
+    causes = ("repeated-preprocessing", "oversized-records", "python-in-pipeline", "per-example-work", "slow-storage")
 
     def edit(self, place: Place) -> Edit:
         """A cache right behind the map."""
         script = place.script
         found = [pair for pair in links_at(place, "map") if changes_between_passes(script, pair[1]) is None]
+        if place.finding.name not in ("repeated-preprocessing", "oversized-records"):
+            found = self._in_python(place)
         decoding = [pair for pair in found if script.decodes(pair[1])]
         chain, link = only(decoding or found, "map at this place that always gives the same")
-        for each in chain.before(link):
-            reason = changes_between_passes(script, each)
-            if reason is None and each.name == "repeat":
-                reason = "the pipeline is repeated before it"
-            if reason is not None:
-                raise Unsure(f"a cache here would keep what is to change: {reason}")
+        shuffles = self._before(script, chain, link)
         for other in script.chains():
             if link in other.links and {"take", "cache", "snapshot"} & {each.name for each in other.after(link)}:
                 raise Unsure("a take or a cache stands behind it")
@@ -151,11 +148,55 @@ class Cache(Kind):
         size = check_size(place, link)
         draft = place.draft()
         others = self._others(place, link)
-        for each in (link, *others):
+        for each in shuffles:
+            draft.unchain(each.node)
+        draft.chain(link.node, ".cache()" + "".join(draft.method(each.node) for each in shuffles))
+        for each in others:
             draft.chain(each.node, ".cache()")
         price = f"up to {words.size(size)} of memory" if size is not None else "memory for all of its results"
         more = ", and more for the validation" if others else ""
+        more += "; the shuffle stands behind it, with the same order" if shuffles else ""
         return place.edit(draft, f"the map runs once, and its results are kept: {price}{more}")
+
+    @staticmethod
+    def _before(script: Script, chain: Chain, link: Link) -> list[Link]:
+        """The shuffles that have to go behind a cache at a map; raises Unsure where something else is to change."""
+        shuffles: list[Link] = []
+        for each in reversed(chain.before(link)):
+            reason = changes_between_passes(script, each)
+            if reason is None and each.name == "repeat":
+                reason = "the pipeline is repeated before it"
+            if reason is not None and each.name == "shuffle" and each.sure and link.sure:
+                between = chain.links[chain.links.index(each) + 1 : chain.links.index(link)]
+                if all(one.name in (*ONE_TO_ONE, "shuffle") and one.sure for one in between):
+                    shuffles.insert(0, each)
+                    continue
+            if reason is not None:
+                raise Unsure(f"a cache here would keep what is to change: {reason}")
+        if shuffles:
+            MoveCache.check_shuffles(script, chain, link, shuffles)
+        return shuffles
+
+    @staticmethod
+    def _in_python(place: Place) -> list[tuple[Chain, Link]]:
+        """The maps that leave the graph for the Python code of the finding, and always give the same."""
+        script = place.script
+        if (place.passes() or 0) < 2:
+            raise Unsure("how often the training goes through its data cannot be told, or it does so once")
+        inside = place.function()
+        here = {link.node for _, link in links_at(place, "map")}
+        found = {}
+        for chain, link in script.links("map"):
+            function = script.python_of(link) if enters_python(script, link) else None
+            around = function is not None and inside is not None and inside in reached(script, function)
+            if function is not None and (around or link.node in here):
+                reason = changes_between_passes(script, link)
+                if reason is not None:
+                    raise Unsure(f"what the map gives cannot be kept: {reason}")
+                if place.finding.name == "slow-storage" and script.is_sequential(link):
+                    raise Unsure("several calls at once gain more than keeping their results")
+                found[link.node] = (chain, link)
+        return list(found.values())
 
     @staticmethod
     def _others(place: Place, link: Link) -> list[Link]:
@@ -261,7 +302,7 @@ class MoveCache(Kind):
         if target is None:
             raise Unsure("no map that always gives the same follows the cache")
         if shuffles:
-            self._check_shuffles(script, chain, link, shuffles)
+            self.check_shuffles(script, chain, link, shuffles)
         check_size(place, target)
         for moved in (link, *shuffles):
             draft.unchain(moved.node)
@@ -271,7 +312,7 @@ class MoveCache(Kind):
         return place.edit(draft, does, stale)
 
     @staticmethod
-    def _check_shuffles(script: Script, chain: Chain, link: Link, shuffles: list[Link]) -> None:
+    def check_shuffles(script: Script, chain: Chain, link: Link, shuffles: list[Link]) -> None:
         """Raises Unsure where a shuffle cannot go behind the map that follows it."""
         for other in script.chains():
             if other is not chain and any(each in other.links for each in (link, *shuffles)):

@@ -14,6 +14,8 @@ from fitscope.source import Script
 from fitscope.syntax import listed
 
 MANY_ROWS = 1024
+FEW_BATCHES = 8
+"""Batches of 32 rows that may as well be one."""
 KNOWN = listed("abs bool float int len list max min print round str sum tuple")
 """What a loop over rows may call beside the prediction and NumPy: none of it changes the model or the rows."""
 AT_ONCE = listed("list max min sum sorted tuple")
@@ -108,7 +110,7 @@ class OneCall(Kind):
         """All rows as the model takes them: what the call does to one of them, done to all."""
         if call.args[1:] or any(each.arg not in ("x", "verbose", "batch_size") for each in call.keywords):
             raise Unsure("this predict has arguments that may be meant for one row")
-        if not _is_array(script, rows.array):
+        if not is_array(script, rows.array):
             raise Unsure("that the rows are one array cannot be told from the source")
         given = script.argument(call, "x", 0)
         array = ast.unparse(rows.array)
@@ -300,17 +302,17 @@ def _is_everything(index: ast.expr) -> bool:
     return isinstance(index, ast.Constant) and index.value is ...
 
 
-def _is_array(script: Script, node: ast.expr, depth: int = 4) -> bool:
+def is_array(script: Script, node: ast.expr, depth: int = 4) -> bool:
     """Whether the file shows that an expression is an array, by how it is made or by what is done with its name."""
     if isinstance(node, ast.BinOp):
-        return _is_array(script, node.left, depth) or _is_array(script, node.right, depth)
+        return is_array(script, node.left, depth) or is_array(script, node.right, depth)
     if isinstance(node, ast.Subscript):  # only an array takes an array for an index
-        return _is_array(script, node.value, depth) or _is_array(script, node.slice, depth)
+        return is_array(script, node.value, depth) or is_array(script, node.slice, depth)
     if isinstance(node, ast.Call):
         name = script.called(node)
         objects = any(_names(keyword.value) == {"object"} for keyword in node.keywords)
         made = name.startswith(("numpy.", *RANDOM)) and name not in NO_ARRAYS and not objects
-        return made or script.method(node) in ("astype", "reshape")
+        return made or script.method(node) in ("astype", "reshape") or _is_drawn(script, node)
     same = [each for each in script.references(_last(node)) if _means(script, each) == _means(script, node)]
     uses = [script.parents.get(each) for each in same]
     if any(isinstance(use, ast.Attribute) and use.attr in ("shape", "astype", "reshape") for use in uses):
@@ -319,7 +321,16 @@ def _is_array(script: Script, node: ast.expr, depth: int = 4) -> bool:
     function = script.function_of(node)
     if not values and depth and isinstance(node, ast.Name) and function is not None:
         values = script.given(function, node.id)
-    return bool(values) and all(value is not None and _is_array(script, value, depth - 1) for value in values)
+    return bool(values) and all(value is not None and is_array(script, value, depth - 1) for value in values)
+
+
+def _is_drawn(script: Script, call: ast.Call) -> bool:
+    """Whether a call draws from a generator of NumPy: `rng.normal(size=…)`."""
+    made = script.values(call.func.value) if isinstance(call.func, ast.Attribute) else []
+    return bool(made) and all(
+        isinstance(value, ast.Call) and script.called(value).endswith((".default_rng", ".RandomState"))
+        for value in made
+    )
 
 
 def _last(node: ast.AST) -> str:
@@ -358,7 +369,11 @@ class OnBatch(Kind):
         dropped = [keyword.arg for keyword in call.keywords if keyword.arg != "x"]
         if rows is None or len(call.args) > 1 or not set(dropped) <= {"verbose", "batch_size"}:
             raise Unsure("this predict has arguments that predict_on_batch does not take")
-        if not _few_rows(script, rows) and not place.project.one_batch_each("predict", place.finding.where):
+        where = place.finding.where
+        few = place.project.one_batch_each("predict", where) or (
+            "batch_size" not in dropped and place.project.few_batches_each("predict", where, FEW_BATCHES)
+        )
+        if not _few_rows(script, rows) and not few:
             raise Unsure("how many rows it predicts cannot be told from the source, and one batch may be too large")
         if place.project.backend == "jax" and _written_into(script, call):
             raise Unsure("on JAX the result of predict_on_batch cannot be written into")

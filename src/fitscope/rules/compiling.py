@@ -339,7 +339,7 @@ def _padded_by_batch(script: Script) -> Iterable[Hit]:
             elif name in ("numpy.empty", "numpy.full", "numpy.ones", "numpy.zeros"):
                 shape = script.argument(call, "shape", 0)
                 sizes = list(shape.elts[1:]) if isinstance(shape, ast.Tuple | ast.List) else []
-            if any(size is None or _is_longest(script, size) for size in sizes):
+            if any(size is None or is_longest(script, size) for size in sizes):
                 yield Hit(
                     call.lineno,
                     "Every batch is padded to its own longest row: JAX compiles the step again for each length.",
@@ -347,13 +347,13 @@ def _padded_by_batch(script: Script) -> Iterable[Hit]:
                 )
 
 
-def _is_longest(script: Script, node: ast.AST, depth: int = 2) -> bool:
+def is_longest(script: Script, node: ast.AST, depth: int = 2) -> bool:
     """`max(map(len, rows))`, `max(len(row) for row in rows)`, not rounded to a multiple of something."""
     if isinstance(node, ast.Name) and depth:
         values = script.values(node)
-        return len(values) == 1 and _is_longest(script, values[0], depth - 1)
+        return len(values) == 1 and is_longest(script, values[0], depth - 1)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
-        return _is_longest(script, node.left, depth) or _is_longest(script, node.right, depth)
+        return is_longest(script, node.left, depth) or is_longest(script, node.right, depth)
     if isinstance(node, ast.Call) and script.called(node) == "max" and len(node.args) == 1:
         return any(is_name(item, "len") for item in ast.walk(node.args[0]))
     return False

@@ -349,6 +349,7 @@ class ShortEpochs(ExecutionRule):
 
     code = "FS307"
     name = "short-epochs"
+    fixable = True
     examples = (
         example(
             "short-epochs",

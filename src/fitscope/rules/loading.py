@@ -56,6 +56,7 @@ class PythonInPipeline(InputRule):
     code = "FS102"
     name = "python-in-pipeline"
     rank = 60
+    fixable = True
     examples = (example("python-in-pipeline", line="x = np.array(json.loads(document)"),)
 
     def of_input(self, case: Case, data: Input) -> Cause | None:
@@ -473,6 +474,7 @@ class SlowStorage(InputRule):
     code = "FS109"
     name = "slow-storage"
     rank = 48
+    fixable = True
     examples = (example("slow-storage", line="with urllib.request.urlopen(address)"),)
 
     def of_input(self, case: Case, data: Input) -> Cause | None:
@@ -539,6 +541,7 @@ class EagerLayersInPipeline(InputRule):
     code = "FS112"
     name = "eager-layers-in-pipeline"
     rank = 10
+    fixable = True
     examples = (example("eager-layers-in-pipeline", line="batch = [augment(image, training=True)"),)
 
     def of_input(self, case: Case, data: Input) -> Cause | None:

@@ -491,6 +491,7 @@ class EpochsPastBest(ModelRule):
 
     code = "FS410"
     name = "epochs-past-best"
+    fixable = True
     examples = (example("epochs-past-best", line="model.fit(x[:64], y[:64]", estimable=False),)
 
     def diagnose(self, case: Case) -> Iterable[Cause]:

@@ -53,6 +53,7 @@ class ExpensiveMetric(NeedlessWork):
     code = "FS405"
     name = "expensive-metric"
     rank = 42
+    fixable = True
     examples = (
         example("expensive-metric", number=1, line="def ranked", backends=("tensorflow", "jax"), estimable=False),
         example("expensive-metric", number=2, line="metrics.Precision(", backends=("torch",), estimable=False),
@@ -149,6 +150,7 @@ class UnfusedRecurrent(NeedlessWork):
     code = "FS406"
     name = "unfused-recurrent"
     rank = 44
+    fixable = True
     examples = (
         example("unfused-recurrent", number=1, line="layers.LSTM(32, unroll", backends=("jax",), estimable=False),
         example(
@@ -380,6 +382,7 @@ class OverlongSequence(NeedlessWork):
     code = "FS409"
     name = "overlong-sequence"
     rank = 46
+    fixable = True
     examples = (example("overlong-sequence", line="pad_sequences(", backends=("tensorflow", "jax"), estimable=False),)
 
     def of_region(self, case: Case, region: Region) -> Iterable[Cause]:

@@ -1,0 +1,152 @@
+"""Whether what an expression gives is only read afterwards, so that the same object may be handed out again."""
+
+from __future__ import annotations
+
+import ast
+
+from fitscope.source import LOADER_BASES, Script
+from fitscope.syntax import listed
+
+ARRAYS = listed("jax.numpy. keras.ops. keras.utils. numpy. tensorflow. torch.")
+"""Modules whose functions change none of their arguments, but for `out=`."""
+SAME_MEMORY = frozenset(
+    listed(
+        "as_tensor asarray ascontiguousarray atleast_1d atleast_2d atleast_3d broadcast_to expand_dims from_numpy "
+        "moveaxis ravel reshape squeeze swapaxes transpose"
+    )
+)
+"""Functions and methods of arrays whose result may be the memory of their argument."""
+CONTAINERS = listed("enumerate list reversed sorted tuple zip")
+NEW_VALUES = frozenset(
+    listed(
+        "all any argmax argmin astype clip copy count cumsum decode encode endswith find flatten format get index "
+        "item items join keys lower max mean min prod repeat round split startswith std strip sum take tobytes "
+        "tolist upper values var"
+    )
+)
+"""Methods that change nothing and give something new."""
+INTO_ARRAYS = listed("numpy.empty numpy.full numpy.ones numpy.zeros numpy.empty_like numpy.zeros_like")
+DEEPEST = 40
+
+
+def only_read(script: Script, node: ast.expr, depth: int = DEEPEST) -> bool:
+    """Whether nobody who gets hold of a value changes it; a batch that goes to Keras or to a DataLoader is read."""
+    if not depth:
+        return False
+    parent = script.parents.get(node)
+    if isinstance(parent, ast.Tuple | ast.List | ast.Starred | ast.IfExp | ast.keyword | ast.Dict):
+        if isinstance(parent, ast.IfExp) and node is parent.test:
+            return True
+        if isinstance(parent, ast.keyword):
+            call = script.parents.get(parent)
+            return isinstance(call, ast.Call) and parent.arg != "out" and _read_by(script, call, node, depth)
+        return only_read(script, parent, depth - 1)
+    if isinstance(parent, ast.ListComp | ast.GeneratorExp | ast.SetComp):
+        return only_read(script, parent, depth - 1)
+    if isinstance(parent, ast.BinOp):
+        return not isinstance(parent.op, ast.Add) or only_read(script, parent, depth - 1)
+    if isinstance(parent, ast.Compare | ast.UnaryOp | ast.Expr | ast.FormattedValue):
+        return True
+    if isinstance(parent, ast.Call):
+        return _read_by(script, parent, node, depth)
+    if isinstance(parent, ast.Subscript):
+        return isinstance(parent.ctx, ast.Load) and (node is not parent.value or only_read(script, parent, depth - 1))
+    if isinstance(parent, ast.Attribute):
+        return _read_through(script, parent, depth)
+    if isinstance(parent, ast.Assign):
+        return all(_kept(script, target, depth) for target in parent.targets)
+    if isinstance(parent, ast.For | ast.comprehension) and node is parent.iter:
+        return _kept(script, parent.target, depth)
+    if isinstance(parent, ast.Return | ast.Yield):
+        return _handed_on(script, parent, depth)
+    return False
+
+
+def _read_by(script: Script, call: ast.Call, node: ast.expr, depth: int) -> bool:
+    """Whether a call does not change its argument, and neither does who gets the result, if that may be the same."""
+    name = script.called(call)
+    last = name.rpartition(".")[2]
+    if node is call.func or any(keyword.arg == "out" for keyword in call.keywords):
+        return False
+    if name in ("len", "print", "str", "int", "float", "isinstance", "range", "max", "min", "sum", "any", "all"):
+        return True
+    if name in CONTAINERS:
+        return only_read(script, call, depth - 1)
+    if name.startswith(ARRAYS):
+        return last not in SAME_MEMORY or only_read(script, call, depth - 1)
+    if script.method(call) in ("count", "get", "index"):
+        return True
+    if script.method(call) in ("append", "extend") and isinstance(call.func, ast.Attribute):
+        return isinstance(call.func.value, ast.Name) and _kept(script, call.func.value, depth)
+    return False
+
+
+def _read_through(script: Script, attribute: ast.Attribute, depth: int) -> bool:
+    """`value.copy()`, `value.shape`, `value.T`."""
+    if not isinstance(attribute.ctx, ast.Load):
+        return False
+    call = script.parents.get(attribute)
+    if isinstance(call, ast.Call) and call.func is attribute:
+        if any(keyword.arg == "out" for keyword in call.keywords):
+            return False
+        return attribute.attr in NEW_VALUES or (attribute.attr in SAME_MEMORY and only_read(script, call, depth - 1))
+    if attribute.attr in ("shape", "ndim", "size", "dtype"):
+        return True
+    return attribute.attr == "T" and only_read(script, attribute, depth - 1)
+
+
+def _kept(script: Script, target: ast.expr, depth: int) -> bool:
+    """Whether a value may be kept under a name, or copied into an array: what is done with it is only reading."""
+    if isinstance(target, ast.Tuple | ast.List):
+        return all(_kept(script, item, depth) for item in target.elts)
+    if isinstance(target, ast.Starred):
+        return _kept(script, target.value, depth)
+    if isinstance(target, ast.Subscript):
+        made = script.values(target.value)
+        return bool(made) and all(
+            isinstance(value, ast.Call) and script.called(value) in INTO_ARRAYS for value in made
+        )
+    if not isinstance(target, ast.Name) or depth <= 1:
+        return False
+    bindings = script.bindings(target)
+    same = [each for each in _named(script, target.id) if script.bindings(each) is bindings]
+    for each in same:
+        parent = script.parents.get(each)
+        if isinstance(parent, ast.AugAssign) and parent.target is each:
+            return False
+        if isinstance(parent, ast.Subscript) and parent.value is each and not isinstance(parent.ctx, ast.Load):
+            return False
+        if isinstance(each.ctx, ast.Load) and not _grows(script, each) and not only_read(script, each, depth // 2):
+            return False
+    return True
+
+
+def _named(script: Script, name: str) -> list[ast.Name]:
+    return [node for node in script.parents if isinstance(node, ast.Name) and node.id == name]
+
+
+def _grows(script: Script, name: ast.Name) -> bool:
+    """`rows.append(…)`: the list is another one then, and what is in it stays."""
+    parent = script.parents.get(name)
+    return (
+        isinstance(parent, ast.Attribute)
+        and parent.attr in ("append", "clear", "extend")
+        and isinstance(script.parents.get(parent), ast.Call)
+    )
+
+
+def _handed_on(script: Script, node: ast.Return | ast.Yield, depth: int) -> bool:
+    """Whether those who get what a function returns only read it."""
+    function = script.function_of(node)
+    if function is None:
+        return False
+    if any(loader.function is function for loader in script.loaders()):
+        return True
+    owner = script.class_of(function)
+    item = getattr(function, "name", "") == "__getitem__"
+    if item and owner is not None and script.derives(owner, LOADER_BASES):
+        return True
+    callers = script.callers(function)
+    if isinstance(node, ast.Yield) or not callers or script.mentioned(function):
+        return False
+    return all(only_read(script, call, depth // 2) for call in callers)
