@@ -6,8 +6,8 @@ import ast
 import re
 from dataclasses import replace
 
+from fitscope.effects import RANDOM, reached
 from fitscope.fixes.draft import Unsure
-from fitscope.fixes.effects import RANDOM, reached
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.fixes.text import Text
 from fitscope.model import Around, Edit

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 
+from fitscope.effects import changes_outside, drawn, graph_obstacle, reached
 from fitscope.fixes.callbacks import listed_callbacks
 from fitscope.fixes.draft import Draft, Unsure
-from fitscope.fixes.effects import changes_outside, drawn, graph_obstacle, reached
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.fixes.text import Text
 from fitscope.model import Edit

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from fitscope.effects import is_shared
 from fitscope.fixes.draft import Draft, Unsure
-from fitscope.fixes.effects import is_shared
 from fitscope.fixes.text import Text
 from fitscope.model import Called, Edit, Finding, FitscopeError, Run, Where
 from fitscope.source import Script

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from fitscope.effects import RANDOM, changes_outside, is_shared, state_of
 from fitscope.fixes.draft import Draft, Unsure
-from fitscope.fixes.effects import RANDOM, changes_outside, is_shared, state_of
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.fixes.pipelines import links_at
 from fitscope.fixes.text import Text

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from fitscope import words
+from fitscope.effects import reached, state_of
 from fitscope.fixes.draft import Draft, Unsure
-from fitscope.fixes.effects import reached, state_of
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.model import Edit
 from fitscope.pipelines import Chain, Link

@@ -6,8 +6,8 @@ import ast
 from dataclasses import dataclass
 from typing import Any
 
+from fitscope.effects import RANDOM
 from fitscope.fixes.draft import Draft, Unsure
-from fitscope.fixes.effects import RANDOM
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.model import Edit
 from fitscope.source import Script

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 
+from fitscope.effects import changed_in_place, changes_outside, reached, state_of
 from fitscope.fixes.aliases import only_read
 from fitscope.fixes.draft import Draft, Unsure
-from fitscope.fixes.effects import changed_in_place, changes_outside, reached, state_of
 from fitscope.fixes.kind import Kind, Place
 from fitscope.fixes.loaders import MoreWorkers, drawn_once_less, is_data_loader, is_torch, takes_workers
 from fitscope.model import Edit

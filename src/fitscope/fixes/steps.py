@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from fitscope.effects import changes_outside, graph_obstacle, reached, state_of
 from fitscope.fixes.draft import Unsure
-from fitscope.fixes.effects import changes_outside, graph_obstacle, reached, state_of
 from fitscope.fixes.execution import changes_inside, in_loop, receiver
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.model import Edit

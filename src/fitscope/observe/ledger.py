@@ -115,7 +115,7 @@ class Ledger:
         self.updates_traced = 0
         """How many updates of weights were traced so far."""
         self.gradients_traced = 0
-        """How many gradients of a model were: the weights may be updated in the same function, or eagerly after it."""
+        """How many gradients of a model were: the weights may be updated in that function, or eagerly after it."""
         self.seen_outside: list[tuple[str, int, str, str]] = []
         """The lines that the sampler saw since the last step of a loop by hand: the loop's, if it goes on."""
         self.gc_spans: list[tuple[int, int]] = []
