@@ -7,7 +7,7 @@ from fitscope.account import account
 from fitscope.diagnose import diagnose
 from fitscope.model import Called, Compile, MachineSample, Sampled, Stage, Waits, Where
 from fitscope.rules.case import Case
-from fitscope.rules.tfdata import _cuts_out
+from fitscope.rules.tfdata import RepeatedPreprocessing, _cuts_out
 from fitscope.source import Script
 
 TRAIN = Where("train.py", 40)
@@ -774,3 +774,42 @@ def test_a_buffer_that_a_loop_fills_for_a_few_batches_is_not_needed():
         assert finding.name == "shuffle-refill"
         lows.append(finding.estimated.low)
     assert lows[1] > 1.5 > lows[0]
+
+
+LOADING = """
+import numpy as np
+class Items(keras.utils.PyDataset):
+    def __getitem__(self, index):
+        {body}
+    def on_epoch_end(self):
+        {between}
+def spectrum(path):
+    return np.abs(np.fft.rfft(np.load(path)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "between", "epochs", "wait", "told"),
+    [
+        ("return spectrum(self.files[index])", "self.rng.shuffle(self.files)", 4, 8, True),
+        ("return spectrum(self.files[index])", "pass", 1, 8, False),
+        ("return spectrum(self.files[index])", "pass", 4, 2, False),
+        ("return spectrum(self.files[index]) + np.random.normal()", "pass", 4, 8, False),
+        ("return spectrum(self.files[index]) + self.noise", "self.noise = self.rng.normal(size=9)", 4, 8, False),
+        ("return self.pipeline.apply(self.files[index])", "pass", 4, 8, False),
+    ],
+)
+def test_a_loader_that_computes_the_same_in_every_epoch_is_told_from_its_source(body, between, epochs, wait, told):
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    tree.add(root, "data", "PyDataset", wait, count=100)
+    tree.add(root, "step", "step", 10 - wait, count=100)
+    run = tree.run(
+        called={root: Called(1, 100, epochs, (0.1,) * 100)},
+        stages={root: (replace(loader(0.95, seconds=wait / 100), where=Where("load.py", 4)),)},
+        backend="jax",
+    )
+    script = Script.parse("load.py", LOADING.format(body=body, between=between))
+    case = Case(run, account(run), lambda file: script)
+    found = [cause.says for cause in RepeatedPreprocessing().diagnose(case)]
+    assert found == (["Items.__getitem__ computes the same 4 times over, once in every epoch."] if told else [])

@@ -7,14 +7,22 @@ from collections.abc import Iterable
 from typing import Any
 
 from fitscope import words
-from fitscope.model import Evidence, Where
+from fitscope.effects import state_of
+from fitscope.model import Evidence, Stage, Where
 from fitscope.pipelines import Chain, Link
 from fitscope.rules.case import Case, Input, counted, seconds_of, share, took
 from fitscope.rules.input import BATCHES, InputRule, line_of, map_of
 from fitscope.rules.rule import Cause, Hit, example
 from fitscope.source import Script
+from fitscope.syntax import listed
 
 PARALLEL_CALLS = 16
+WORTH_KEEPING = 0.3
+"""The share of a training that waits for a loading function, from which on its results are worth the memory."""
+BEHIND_ITS_CODE = 63
+"""A rank behind those of causes in how a loading function is written (`loading.py`)."""
+NEW_VALUES = listed("beta normal rand randn random standard_normal uniform")
+"""What draws other values for every epoch, not another order of the same."""
 
 
 class SequentialMap(InputRule):
@@ -178,10 +186,13 @@ class RepeatedPreprocessing(InputRule):
     the first pass only.
 
     fitscope says so when the training waits for data, the slowest stage neither draws random numbers nor calls
-    Python, nothing caches its result, and the data is gone through more than once.
+    Python, nothing caches its result, and the data is gone through more than once; or when the `__getitem__` of a
+    PyDataset or a torch Dataset computes for most of that time, it is 30 % of the training, and the source shows that
+    each call stands for itself.
 
     Change: `.cache()` behind the last deterministic stage and before the random ones, if the result fits into
     memory (or `.cache(filename)`). `fitscope.materialize(dataset, folder)` does it once for all trainings, on disk.
+    What a `__getitem__` computes is computed once in `__init__`, or kept.
     """
 
     code = "FS105"
@@ -192,6 +203,8 @@ class RepeatedPreprocessing(InputRule):
 
     def of_input(self, case: Case, data: Input) -> Cause | None:
         """The slowest stage is deterministic, nothing caches it, and it runs in every pass."""
+        if data.source in ("PyDataset", "DataLoader"):
+            return self._of_loader(case, data)
         written = _slowest_written(data)
         deterministic = written.get("kind") == "map" and not written.get("random") and not written.get("python")
         if data.function is not None or not deterministic or data.passes < 2:
@@ -209,6 +222,27 @@ class RepeatedPreprocessing(InputRule):
             ),
             claims=data.claims,
             shares=data.shares,
+        )
+
+    def _of_loader(self, case: Case, data: Input) -> Cause | None:
+        """A loading function computes the same in every pass. That its code is slow is the narrower cause."""
+        function = data.function
+        if function is None or not data.computes or data.passes < 2 or not case.matters(data.wait, WORTH_KEEPING):
+            return None
+        if not _stands_for_itself(case, function):
+            return None
+        return Cause(
+            says=f"{function.name} computes the same {data.passes:,.0f} times over, once in every epoch.",
+            where=function.where,
+            evidence=(*data.evidence(), counted("passes over the data", data.passes)),
+            saves=case.saves(data.saved(1 / data.passes)),
+            remedy=(
+                "Compute it once, in __init__ or at the first call, and keep it if it fits into memory; "
+                "fitscope.materialize(dataset, folder) keeps it on disk."
+            ),
+            claims=data.claims,
+            shares=data.shares,
+            rank=BEHIND_ITS_CODE,
         )
 
     def lint(self, script: Script) -> Iterable[Hit]:
@@ -231,6 +265,20 @@ class RepeatedPreprocessing(InputRule):
                     "keeps nothing.",
                     ".cache() behind the map if the result fits into memory, or several crops per record at once.",
                 )
+
+
+def _stands_for_itself(case: Case, stage: Stage) -> bool:
+    """Whether the source of a loading method shows that it gives the same for the same item in every epoch."""
+    script = case.script_of(stage.where.file) if stage.where is not None else None
+    if script is None or stage.where is None:
+        return False
+    function = next((each for each in script.functions if each.lineno == stage.where.line), None)
+    owner = script.class_of(function) if function is not None else None
+    if owner is None or state_of(script, function) is not None:
+        return False
+    between = script.methods(owner).get("on_epoch_end")
+    drawn = [script.called(call).rpartition(".")[2] for call in script.own_calls(between)] if between else []
+    return not any(name in NEW_VALUES for name in drawn)
 
 
 def _slowest_written(data: Input) -> dict[str, Any]:
