@@ -3,6 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from fitscope.observe import compiles
+from fitscope.observe.backends import tensorflow
 from fitscope.observe.calls import Call
 from fitscope.observe.recorder import Region
 
@@ -73,3 +74,27 @@ def test_two_functions_of_a_place_are_not_compared(causes):
 def test_the_shapes_of_a_batch_follow_its_structure():
     batch = ({"image": Shaped(8, 3), "label": Shaped(8)}, [Shaped(8), None, 3])
     assert compiles.shapes(batch) == ((("image", (8, 3)), ("label", (8,))), ((8,), None, None))
+
+
+def traced_by_tensorflow(make, monkeypatch):
+    """The causes of three traces, each of the function that is made then; nobody keeps those of before."""
+    monkeypatch.setattr(tensorflow, "_types", {})
+    return [tensorflow._cause((1, "step"), make(), SimpleNamespace(parameters={}))[0] for _ in range(3)]
+
+
+def test_a_function_that_is_made_anew_is_told_even_where_it_takes_the_place_of_a_dead_one(monkeypatch):
+    def make():
+        return lambda batch: batch
+
+    assert traced_by_tensorflow(make, monkeypatch) == ["first", "new function", "new function"]
+
+
+def test_one_function_that_is_traced_again_with_the_same_arguments_creates_variables(monkeypatch):
+    class Model:
+        def step(self, batch):
+            return batch
+
+    model, function = Model(), lambda batch: batch
+    twice = ["first", "variables created", "variables created"]
+    assert traced_by_tensorflow(lambda: function, monkeypatch) == twice
+    assert traced_by_tensorflow(lambda: model.step, monkeypatch) == twice

@@ -425,7 +425,8 @@ def _needs_timers(iterator: Any) -> bool:
 
 # --- tracing ----------------------------------------------------------------------------------------------
 
-_types: dict[tuple[Any, ...], tuple[int, Any]] = {}
+_types: dict[tuple[Any, ...], tuple[Callable[[], Any], Any]] = {}
+"""By its place in the code: the function that was traced there last, if it is still alive, and its signature."""
 _LITERAL = re.compile(r"Literal\[([^\]]*)\]")
 """A Python value in the signature of a function, as TensorFlow prints it."""
 
@@ -513,7 +514,8 @@ def _cause(key: tuple[Any, ...], function: Any, function_type: Any) -> tuple[str
     code = getattr(function, "__code__", None)
     key += (code.co_filename, code.co_firstlineno) if code is not None else (str(function),)
     before = _types.get(key)
-    _types[key] = (id(function), function_type)
+    known, same = before[0]() if before is not None else None, _identity(function)
+    _types[key] = (same, function_type)
     if before is None:
         return "first", ""
     for parameter, now in function_type.parameters.items():
@@ -527,9 +529,17 @@ def _cause(key: tuple[Any, ...], function: Any, function_type: Any) -> tuple[str
             pairs = zip(_LITERAL.findall(str(old)), _LITERAL.findall(str(new)), strict=True)
             return "Python scalar", next(f"{parameter}: {a} -> {b}" for a, b in pairs if a != b)
         return "changed shape", f"{parameter}: {_plain(old)} -> {_plain(new)}"
-    if before[0] != id(function):
+    if known is None or known is not same():
         return "new function", "the function or the model was made anew"
     return "variables created", "the first call of a function that creates variables traces twice"
+
+
+def _identity(function: Any) -> Callable[[], Any]:
+    """Gives the function (of a method its object) while it lives: a new one may have the address of a dead one."""
+    try:
+        return weakref.ref(getattr(function, "__self__", function))
+    except TypeError:  # of a few built-in kinds there are no weak references
+        return lambda: type(function)
 
 
 def _plain(constraint: Any) -> str:
