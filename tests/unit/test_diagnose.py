@@ -110,6 +110,12 @@ def test_the_dearest_comes_first():
     assert names(report) == ["slow-epoch-callback", "blocking-callback"]
 
 
+@pytest.mark.parametrize(("calls", "seconds", "found"), [(100, 0.9, []), (10, 0.9, ["slow"]), (100, 1.5, ["slow"])])
+def test_a_hook_of_short_epochs_is_slow_only_if_it_takes_a_tenth(calls, seconds, found):
+    report = training({("callback", "A.on_epoch_end"): seconds, ("step", "step"): 10 - seconds}, steps=calls)
+    assert names(report) == [f"{each}-epoch-callback" for each in found]
+
+
 def test_what_takes_less_than_three_percent_is_not_said():
     assert names(training({("callback", "A.on_train_batch_end"): 0.28, ("step", "step"): 9.72})) == []
 

@@ -431,11 +431,15 @@ class FrequentCheckpoint(CallbackRule):
                 )
 
 
+SLOW_HOOK = 0.05
+"""Seconds in an epoch that a callback may take beside a training of short epochs."""
+
+
 class SlowEpochCallback(CallbackRule):
     """A callback takes long at the beginning or the end of each epoch.
 
-    fitscope says so when an epoch hook of the user's takes at least 3 % of the training, and names the line. A
-    hook that calls `predict` has a name of its own.
+    fitscope says so when an epoch hook of the user's takes at least 3 % of the training, and 50 ms each time or 10 %
+    of the training, and names the line. A hook that calls `predict` has a name of its own.
 
     Change: do it every few epochs, do less of it, or do it beside the training (`fitscope.Background(callback)`, with
     `snapshot=True` if it needs the model).
@@ -452,6 +456,8 @@ class SlowEpochCallback(CallbackRule):
             return None
         if "_epoch_" not in part.name or predicting(part) >= 0.4 * steady(part) or uses_network(case, part):
             return None
+        if steady(part) < SLOW_HOOK * part.count and not case.matters(steady(part), 0.1):
+            return None  # it is the epochs that are short
         line = line_of(part)
         return Cause(
             says=f"The training stands still while {part.name} works.",
