@@ -5,6 +5,7 @@ input trains twice, with and without its cause: what the wait must have grown by
 time, because seconds slept in a loader are not seconds waited.
 """
 
+import functools
 import gc
 import json
 import os
@@ -501,7 +502,7 @@ def worker_processes_of_a_hand_written_loop():
 @case
 def validation_in_a_hand_written_loop():
     if BACKEND != "torch":
-        return {"skip": "only torch tells that nothing is trained"}
+        return _validation_in_a_loop_over_tf_data()
     import torch
 
     model = new_model()
@@ -528,6 +529,65 @@ def validation_in_a_hand_written_loop():
                 ((model(x) - y) ** 2).mean().backward()
                 time.sleep(0.005)
                 if number % 3 == 2:
+                    validate()
+
+    account = record(train)
+    found = {"account": account, "part": ["validation", None], "planted": sum(spent), "call": "loop"}
+    return {**found, "steps": 2 * len(training)}
+
+
+def _validation_in_a_loop_over_tf_data():
+    import tensorflow as tf
+
+    model, spent = new_model(), []
+    training, held_out = (tf.data.Dataset.from_tensor_slices((INPUT, TARGET)).batch(64) for _ in range(2))
+    beside = iter(held_out)
+    if BACKEND == "tensorflow":
+        optimizer = keras.optimizers.SGD(0.01)
+        optimizer.build(model.trainable_variables)
+        answer = tf.function(model)
+
+        @tf.function
+        def step(x, y):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((model(x) - y) ** 2)
+            optimizer.apply_gradients(
+                zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables, strict=True)
+            )
+    else:
+        import jax
+
+        weights = [variable.value for variable in model.trainable_variables]
+        answer = jax.jit(lambda x: model.stateless_call(weights, [], x)[0])
+
+        def loss(weights, x, y):
+            return ((model.stateless_call(weights, [], x)[0] - y) ** 2).mean()
+
+        @functools.cache
+        def gradient():  # made once fitscope watches, as in a script that it runs
+            return jax.jit(jax.grad(loss))
+
+        def step(x, y):
+            weights[:] = [w - 0.01 * g for w, g in zip(weights, gradient()(weights, x, y), strict=True)]
+
+    numbers = (lambda tensor: tensor.numpy()) if BACKEND == "jax" else (lambda tensor: tensor)
+    answer(numbers(tf.constant(INPUT[:64])))  # traced before anything is planted
+
+    def validate():
+        began = time.perf_counter()
+        for x, _y in held_out:
+            answer(numbers(x))
+            time.sleep(0.004)
+        spent.append(time.perf_counter() - began)
+
+    def train():
+        for _ in range(2):
+            for number, (x, y) in enumerate(training):
+                step(numbers(x), numbers(y))
+                time.sleep(0.005)
+                if number < 5:  # a teacher's answer to one batch of other data is no validation
+                    answer(numbers(next(beside)[0]))
+                if number % 4 == 3:
                     validate()
 
     account = record(train)

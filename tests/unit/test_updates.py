@@ -1,6 +1,6 @@
 import pytest
 
-from fitscope.observe import compiles, updates
+from fitscope.observe import compiles, loops, updates
 from fitscope.observe.ledger import Place
 
 STEP = Place("/project/train.py", 12)
@@ -41,3 +41,11 @@ def test_other_shapes_are_why_a_step_is_compiled_again(causes):
 def test_a_step_that_is_compiled_twice_says_nothing(causes, recording):
     assert causes((8, 3), (5, 3)) == {}
     assert not recording.regions
+
+
+def test_the_gradient_of_an_embedding_is_traced_where_its_values_are():
+    def of_kind(name, **attributes):
+        return type(name, (), attributes)()
+
+    assert loops.is_traced(of_kind("IndexedSlices", values=of_kind("SymbolicTensor")))
+    assert not loops.is_traced(of_kind("IndexedSlices", values=of_kind("EagerTensor")))

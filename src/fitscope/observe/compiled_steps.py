@@ -90,10 +90,12 @@ def _run(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, dispat
     """Calls a function that is known to be a step."""
     ledger = _ledgers.get(get_ident())
     if ledger is None or ledger.call is not None or ledger.loop is not None:
-        if ledger is not None and ledger.call is None and not ledger.loop.updates:
-            loops.updates(ledger.loop)
-            if not ledger.loop.trains:  # it was traced before the loop began: no model is called in it
-                loops.trains(ledger.loop, eager=False)
+        if ledger is not None and ledger.call is None:
+            ledger.updated += 1
+            if not ledger.loop.updates:
+                loops.updates(ledger.loop)
+                if not ledger.loop.trains:  # it was traced before the loop began: no model is called in it
+                    loops.trains(ledger.loop, eager=False)
         return function(*args, **kwargs)
     try:
         frame = user_frame(sys._getframe(2))

@@ -89,6 +89,7 @@ class Ledger:
         "traces",
         "traces_update",
         "tree",
+        "updated",
         "updates_traced",
     )
 
@@ -114,6 +115,8 @@ class Ledger:
         """Whether they update weights."""
         self.updates_traced = 0
         """How many updates of weights were traced so far."""
+        self.updated = 0
+        """How often loops over a dataset changed weights so far, eagerly or in a compiled step that is known."""
         self.gradients_traced = 0
         """How many gradients of a model were: the weights may be updated in that function, or eagerly after it."""
         self.seen_outside: list[tuple[str, int, str, str]] = []

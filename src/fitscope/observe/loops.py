@@ -22,6 +22,8 @@ from fitscope.observe.recorder import Region, recorder
 from fitscope.observe.seams import Seams, in_keras, user_frame
 
 BODY = "your code in the loop"
+FEW_UPDATES, FEW_BATCHES = 2, 2
+"""So often weights are changed before a pass over other data, and so long is the pass, if it is a validation."""
 
 _stations: dict[int, Stations] = {}
 _watching: list[Any] = []
@@ -41,6 +43,7 @@ class Loop:
 
     __slots__ = (
         "__weakref__",
+        "aside",
         "began",
         "first",
         "host",
@@ -49,6 +52,7 @@ class Loop:
         "root",
         "stations",
         "trains",
+        "updated",
         "updates",
         "validation",
     )
@@ -66,6 +70,9 @@ class Loop:
         self.began = 0
         self.first = True
         self.validation: Validation | None = None
+        self.aside: Aside | None = None
+        self.updated = ledger.updated
+        """How often weights had been changed when the loop began, or the last pass over other data ended."""
 
 
 class Abandoned:
@@ -129,7 +136,7 @@ def _fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
             # Another dataset is read inside the loop's body: its wait is the loop's wait.
             node = ledger.node
             ledger.enter(loop.stations.data)
-            return node, None
+            return node, _aside(ledger, loop, iterator, source)
         _leave(ledger, count=False)
         loop = None
     if loop is None:
@@ -147,6 +154,8 @@ def _fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
         stations.source(source)
     if loop.validation is not None:
         loop.validation.left()
+    if loop.aside is not None:
+        loop.aside.over()
     now = ledger.enter(stations.data)
     if loop.began:
         _step(loop, now)
@@ -168,6 +177,77 @@ def _charge_opening(ledger: Ledger, loop: Loop, iterator: Any, source: str) -> N
         ledger.counts[loop.stations.open] += 1
 
 
+def _aside(ledger: Ledger, loop: Loop, iterator: Any, source: str) -> Aside | None:
+    """The pass over other data that this iterator makes in the loop's body, where only its end tells what it is."""
+    if _evaluates() is not None:
+        return None
+    if loop.aside is None or loop.aside.iterator() is not iterator:
+        if loop.aside is not None:
+            loop.aside.over()
+        frame = user_frame(sys._getframe(1))
+        where = Place(frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
+        loop.aside = Aside(ledger, loop, iterator, source, where)
+    return loop.aside
+
+
+class Aside:
+    """A pass over other data in the body of a loop: a validation, if it changes no weights and the loop does.
+
+    Compiled functions that change none are not seen when they are called. So what the pass took stays with the loop's
+    body until it is over, and is then moved.
+    """
+
+    def __init__(self, ledger: Ledger, loop: Loop, iterator: Any, source: str, where: Place | None) -> None:
+        self.iterator = weakref.ref(iterator)
+        self._ledger, self._loop, self._source, self._where = ledger, weakref.ref(loop), source, where
+        self._updated = ledger.updated
+        self._nodes = (loop.stations.data, loop.stations.step)
+        self._first = self._last = self._spent()
+        self._batches = 0
+
+    def _spent(self) -> list[int]:
+        return [self._ledger.spent[node] for node in self._nodes]
+
+    def fetched(self, error: BaseException | None) -> None:
+        """One more batch is there, or there are no more."""
+        self._last = self._spent()
+        if error is None:
+            self._batches += 1
+        else:
+            self.over()
+
+    def over(self) -> None:
+        """The pass is at its end, or the loop has gone on without it."""
+        ledger, loop = self._ledger, self._loop()
+        if loop is None:
+            return
+        loop.aside = None
+        if self._batches < FEW_BATCHES:
+            return  # an answer to a batch of other data, say
+        trained, loop.updated = self._updated - loop.updated, ledger.updated
+        if ledger.updated != self._updated or trained < FEW_UPDATES:
+            return
+        stations = _validation_of(loop)
+        stations.source(self._source)
+        took = map(int.__sub__, self._last, self._first)
+        for source, target, nanoseconds in zip(self._nodes, (stations.data, stations.step), took, strict=True):
+            ledger.move(source, target, nanoseconds)
+            ledger.counts[target] += self._batches
+        _note_validation(loop, self._where)
+
+
+def _validation_of(loop: Loop) -> Stations:
+    root = recorder.tree.node(loop.root, "validation", "validation")
+    if root not in _stations:
+        _stations[root] = Stations(recorder.tree, root)
+    return _stations[root]
+
+
+def _note_validation(loop: Loop, where: Place | None) -> None:
+    if where is not None:
+        recorder.fact("validates", root=loop.root, file=where.file, line=where.line)
+
+
 def _validating(ledger: Ledger, loop: Loop, iterator: Any, source: str) -> Any:
     """Another dataset is gone through inside the loop's body, and nothing is trained on it: a validation."""
     if loop.validation is None or loop.validation.iterator() is not iterator:
@@ -185,10 +265,7 @@ class Validation:
     """One pass over other data in the body of a loop; when its iterator is at its end or dies, the body goes on."""
 
     def __init__(self, ledger: Ledger, loop: Loop, iterator: Any, source: str, where: Place | None) -> None:
-        root = recorder.tree.node(loop.root, "validation", "validation")
-        if root not in _stations:
-            _stations[root] = Stations(recorder.tree, root)
-        self.stations, self._ledger, self._loop, self._where = _stations[root], ledger, weakref.ref(loop), where
+        self.stations, self._ledger, self._loop, self._where = _validation_of(loop), ledger, weakref.ref(loop), where
         self.stations.source(source)
         self.iterator = weakref.ref(iterator, self.ended)
 
@@ -198,8 +275,7 @@ class Validation:
         if loop is None or ledger.node not in (self.stations.step, self.stations.data):
             return
         ledger.back(loop.stations.step)
-        if self._where is not None:
-            recorder.fact("validates", root=loop.root, file=self._where.file, line=self._where.line)
+        _note_validation(loop, self._where)
 
     def left(self) -> None:
         """The loop goes on, and the pass is not at its end: what followed its last batch was the loop's own body."""
@@ -225,8 +301,10 @@ def _fetched(ledger: Ledger, token: Any, error: BaseException | None) -> None:
             ledger.enter(node)
         else:
             loop.ended()
-    elif loop is None:
+    elif loop is None or isinstance(loop, Aside):
         ledger.back(node)
+        if loop is not None:
+            loop.fetched(error)
     elif error is not None:
         if loop.host is None and isinstance(error, StopIteration):
             ledger.rename(loop.stations.close)  # what was waited for was the end of the data
@@ -253,8 +331,10 @@ def contains(ledger: Ledger, kind: str) -> bool:
     if loop is None:
         return False
     if loop.trains:
-        if not loop.updates and kind in ("fit", "train_on_batch"):
-            updates(loop)
+        if kind in ("fit", "train_on_batch"):
+            ledger.updated += 1
+            if not loop.updates:
+                updates(loop)
         return True
     if not kind.endswith("_on_batch"):
         _leave(ledger, count=False)
@@ -378,6 +458,8 @@ def updates(loop: Loop) -> None:
 def is_traced(value: Any) -> bool:
     """Whether a layer gets a placeholder: its call is being compiled, not run."""
     kind = type(value).__name__
+    if kind == "IndexedSlices":  # the gradient of an embedding
+        kind = type(value.values).__name__
     return kind in ("SymbolicTensor", "DynamicJaxprTracer") or "FakeTensor" in kind
 
 

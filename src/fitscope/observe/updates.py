@@ -67,8 +67,11 @@ def hold(seams: Seams) -> None:
         if ledger is not None and (ledger.call is not None or ledger.loop is not None):
             if ledger.loop is not None and not ledger.loop.updates:
                 loops.updates(ledger.loop)
-            if ledger.call is None and any(is_traced(each) for each in _gradients(args, kwargs)[:1]):
-                ledger.updates_traced += 1
+            if ledger.call is None:
+                if any(is_traced(each) for each in _gradients(args, kwargs)[:1]):
+                    ledger.updates_traced += 1
+                else:
+                    ledger.updated += 1
             return original(self, *args, **kwargs)  # a step of what is held anyway: in every step on PyTorch
         return outside(self, *args, **kwargs)
 

@@ -36,8 +36,8 @@ class DominantValidation(Rule):
 
     fitscope says so when everything inside the validation takes 35 % of the training or more, or 25 % with more than
     half as many steps again as the training has. Beside a training loop written by hand that is another loop that
-    calls a model again and again and changes no weights, or a repeated `evaluate`; inside such a loop, on PyTorch, a
-    pass over other data under `torch.no_grad()`.
+    calls a model again and again and changes no weights, or a repeated `evaluate`; inside such a loop, a
+    pass over other data: on PyTorch under `torch.no_grad()`, elsewhere one that changes no weights.
 
     Change: `validation_steps` = samples divided by the batch size, `validation_freq=5`, a larger
     `validation_batch_size`, or a smaller sample of the validation data.
