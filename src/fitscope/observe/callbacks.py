@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 from threading import get_ident
+from types import CodeType
 from typing import Any
 
 from fitscope.observe import settings
@@ -27,6 +28,8 @@ OTHER_HOOKS = tuple(f"on_{mode}_{edge}" for mode in (*MODES, "epoch") for edge i
 
 
 _ledgers = recorder.ledgers
+_after_batches: set[CodeType] = set()
+"""The functions of Keras that call the hooks after a batch, in whatever thread."""
 
 
 class Watched(list[Any]):
@@ -39,6 +42,7 @@ class Watched(list[Any]):
         super().__init__(callbacks)
         self.steps = Dispatched()
         self._plans: dict[str, tuple[int, int, list[int]]] = {}
+        self._number = len(callbacks)
         self.any_batch_end = any(overridden(callback, hook) for callback in callbacks for hook in BATCH_ENDS)
 
     def __iter__(self) -> Iterator[Any]:
@@ -46,6 +50,8 @@ class Watched(list[Any]):
         if ledger is None:
             if self.steps.awaits:
                 self.steps.step_done()
+                if not self.any_batch_end and len(self) == self._number and sys._getframe(1).f_code in _after_batches:
+                    return iter(())  # Keras' pool: none of them has a hook there, so they need not be asked
             return self._beside() if self.any_batch_end and _ledgers else list.__iter__(self)
         hook = ledger.hook
         if hook is None:
@@ -157,6 +163,8 @@ def hold(seams: Seams, *, reading_waits: Callable[[], bool], can_be_async: bool,
             callbacks.callbacks = Watched(callbacks.callbacks)
 
     seams.hold(CallbackList, "__init__", made, watch, anyone=True)
+    ends = (vars(CallbackList).get(f"_{hook}") for hook in BATCH_ENDS)
+    _after_batches.update(end.__code__ for end in ends if end is not None)
     for hook in OTHER_HOOKS:
         seams.hold(CallbackList, hook, _before(hook), _after(hook))
     for mode in MODES:
