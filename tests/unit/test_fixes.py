@@ -1342,6 +1342,79 @@ def test_a_function_that_may_give_something_else_is_called_every_time(fixed, bef
     assert found.advice
 
 
+PARSED = READS.replace(
+    "    with open(path) as file:\n        return np.array(json.load(file)), 1", "    return GIVEN"
+)
+GIVEN = "np.array(json.loads(path)), 1"
+OF_PATHS = "[read(path) for path in self.paths[8 * index : 8 * index + 8]]"
+EACH = "[]\n        for path in self.paths[8 * index : 8 * index + 8]:\n            "
+
+
+@pytest.mark.parametrize(
+    ("given", "rows"),
+    [
+        ("augmenting.flip(np.array(json.loads(path))), 1", OF_PATHS),
+        ("keras.preprocessing.image.random_rotation(np.array(json.loads(path)), 20), 1", OF_PATHS),
+        ("np.array(list(map(lambda v: v + rng.random(), json.loads(path)))), 1", OF_PATHS),
+        ("np.array(list(map(noise, json.loads(path)))), 1", OF_PATHS),
+        ("np.array(json.loads(path)), logging.error(path)", OF_PATHS),
+        ("np.array(json.loads(path)), subprocess.run(['cp', path])", OF_PATHS),
+        ("TABLE[path], json.loads('1')", "[read(path) for path in np.array_split(self.paths, 8)]"),
+        ("(v for v in json.loads(path))", "[(list(read(path)), 1) for path in self.paths]"),
+        ("map(float, json.loads(path))", "[(list(read(path)), 1) for path in self.paths]"),
+        (GIVEN, f"{EACH}x, y = read(path)\n            np.random.shuffle(x)\n            pairs.append((x, y))"),
+        (
+            GIVEN,
+            f"{EACH}x, y = read(path)\n            z = np.flip(x)\n            z += 1\n            pairs += [(z, y)]",
+        ),
+        (
+            "{'x': json.loads(path)}",
+            f"{EACH}d = read(path).copy()\n            d['x'] += [1]\n            pairs += [(d, 1)]",
+        ),
+        ("{'x': json.loads(path)}", f"{EACH}for k, v in read(path).items():\n                v += [1]"),
+    ],
+)
+def test_what_may_differ_next_time_or_is_changed_out_of_sight_is_not_kept(fixed, given, rows):
+    text = (
+        PARSED.replace("GIVEN", given)
+        .replace(OF_PATHS, rows)
+        .replace(
+            "def read(", "TABLE = np.ones((9, 2))\n\n\ndef noise(x):\n    return x + rng.normal()\n\n\ndef read("
+        )
+    )
+    text = text.replace("import json\n", "import json\nimport logging\nimport subprocess\nimport augmenting\n")
+    assert fixed(text, unsafe=True, findings=measured("python-in-pipeline", text, "json.load"))[0] is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("rng.shuffle(self.paths)", "shuffle(self.paths)"),
+        ("rng.shuffle(self.paths)", "rng.shuffle(x=self.paths)"),
+        ("rng.shuffle(self.paths)", "mix(self.paths)\n\n\ndef mix(items):\n    items.sort(key=hash)"),
+        ("rng.shuffle(self.paths)", "pass\n\n\ndef on_epoch_end(epoch, logs):\n    rng.shuffle(names)"),
+        ("rng.shuffle(self.paths)", "pass\n\n\ndef on_epoch_end(epoch, logs):\n    data.paths[:] = mixed()"),
+        ("rng.shuffle(self.paths)", "pass\n\n    @property\n    def noise(self):\n        return rng.random()"),
+        ("rng.shuffle(self.paths)", "pass\n\n\nclass Noisy(Recordings):\n    def load(self):\n        return 1"),
+        (OF_PATHS, "[self.base[i] for i in range(8)]"),
+    ],
+)
+def test_batches_that_change_from_epoch_to_epoch_are_not_kept_whole(fixed, before, after):
+    text = (
+        PARSED.replace("GIVEN", GIVEN)
+        .replace(before, after)
+        .replace("import json\n", "import json\nfrom random import shuffle\n")
+    )
+    text = text.replace(
+        "return np.stack(", "return self.noise * np.stack(" if "noise" in after else "return np.stack("
+    )
+    text = text.replace("self.paths = paths", "self.paths = paths\n        self.base = Other(paths)")
+    if before == OF_PATHS:
+        text = text.replace("        rng.shuffle(self.paths)", "        pass")
+    changed, _ = fixed(text, unsafe=True, findings=measured("per-example-work", text, "pairs = "))
+    assert "    @functools.cache\n    def __getitem__" not in (changed or "")
+
+
 def test_rows_that_are_no_keys_are_not_remembered(fixed):
     text = READS.replace(
         "    with open(path) as file:\n        return np.array(json.load(file)), 1", "    return path * 2, 1"
@@ -1594,6 +1667,25 @@ def test_rows_of_a_dataset_are_made_once_and_not_by_processes(fixed):
         "loader =", "rows = Rows(lines)\nrows[0][0].zero_()\nloader ="
     )
     assert "functools" not in (fixed(text, findings=finding)[0] or "")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "loader = DataLoader(Noisy(Rows(lines))",
+        "rows = Rows(lines)\nspoil(rows)\nloader = DataLoader(rows",
+        "def make():\n    return Rows(lines)\n\n\nrows = make()\nrows[0][0].zero_()\nloader = DataLoader(rows",
+    ],
+)
+def test_rows_of_a_dataset_that_somebody_else_gets_are_not_kept(fixed, made):
+    text = ROWS_OF_TORCH.replace("loader = DataLoader(Rows(lines)", made)
+    changed, _ = fixed(text, unsafe=True, findings=measured("single-worker-loader", text, "def __getitem__"))
+    assert "functools" not in (changed or "")
+    split = ROWS_OF_TORCH.replace(
+        "loader = DataLoader(Rows(lines)",
+        "first, rest = torch.utils.data.random_split(Rows(lines), (8, 2))\nloader = DataLoader(first",
+    )
+    assert "functools" in fixed(split, findings=measured("single-worker-loader", split, "def __getitem__"))[0]
 
 
 def test_an_object_that_is_called_for_each_row_is_remembered(fixed):

@@ -5,7 +5,15 @@ from __future__ import annotations
 import ast
 import re
 
-from fitscope.effects import changed_in_place, changes_outside, reached, state_of
+from fitscope.effects import (
+    changed_in_place,
+    changes_in_place,
+    changes_outside,
+    reached,
+    read_outside,
+    same_things,
+    state_of,
+)
 from fitscope.fixes.aliases import only_read
 from fitscope.fixes.draft import Draft, Unsure
 from fitscope.fixes.kind import Kind, Place
@@ -16,8 +24,9 @@ from fitscope.syntax import Function, listed
 
 WRITES = frozenset(
     listed(
-        "debug dump imwrite info log makedirs mkdir post put remove rename replace_file request_write rmtree save "
-        "savetxt savez savez_compressed send sendall symlink_to to_csv touch unlink warning write write_bytes "
+        "critical debug dump error exception imwrite info log makedirs mkdir post put remove rename replace_file "
+        "request_write rmtree save savefig savetxt savez savez_compressed send sendall symlink_to to_csv touch unlink "
+        "warn warning write write_bytes "
         "write_file write_text writelines"
     )
 )
@@ -28,7 +37,7 @@ CLOCKS = listed(
 NETWORK = listed("http. requests. socket. urllib.request. boto3. google.cloud. s3fs. fsspec.")
 OF_STRINGS = frozenset(
     listed(
-        "as_posix decode encode endswith exists lower name parent read_bytes read_text replace rsplit split "
+        "as_posix decode encode endswith exists lower read_bytes read_text rsplit split "
         "splitlines startswith stem strip suffix title upper with_name with_suffix"
     )
 )
@@ -37,6 +46,23 @@ OPENERS = listed(
     "cv2.imread imageio.imread json.loads librosa.load nibabel.load numpy.load numpy.loadtxt open os.path.basename "
     "os.path.join os.path.splitext pandas.read_csv pathlib.Path PIL.Image.open scipy.io.wavfile.read soundfile.read"
 )
+KNOWN = listed(
+    "PIL. base64. bz2. collections. copy. csv. cv2. datetime. gzip. h5py. imageio. io. itertools. jax.numpy. json. "
+    "keras.ops. keras.utils. librosa. math. nibabel. numpy. os.path. pandas. pathlib. pickle. pydicom. re. scipy. "
+    "skimage. soundfile. string. struct. tensorflow. tifffile. time.sleep torch. unicodedata. zlib."
+)
+"""Modules whose functions give the same for the same, but for those whose names say that they do not."""
+DRAWS = re.compile(
+    r"augment|bernoulli|choice|dropout|gauss|integers|jitter|multinomial|noise|normal$|now$|permut|rand|rvs|sampl"
+    r"|shuffle|summary|today|uniform"
+)
+BUILTINS = listed(
+    "abs all any bool bytes dict divmod enumerate filter float format frozenset getattr hasattr int isinstance len "
+    "list map max min open ord chr pow range reversed round set slice sorted str sum super tuple type zip "
+    "Exception ValueError"
+)
+ITERATORS = listed("csv. enumerate filter iter itertools. map open reversed zip")
+"""What can be gone through once."""
 READS = listed("imread load loadtxt open read read_csv")
 FEW_PASSES, MANY_PASSES = 3, 10
 """Epochs from which on to load once is worth more than threads, and processes, that wait side by side."""
@@ -166,6 +192,7 @@ def _check(place: Place, function: ast.FunctionDef) -> None:
     reason = state_of(script, function) or changes_outside(script, function) or _outside(script, function)
     reason = reason or changed_in_place(script, function, min(fits, default=10**9))
     reason = reason or _set_elsewhere(place, function)
+    reason = reason or _gone_through_once(script, function)
     if reason is not None:
         raise Unsure(f"what {name} gives cannot be kept: {reason}")
     owner = script.class_of(function) if script.parameters(function) != _names(function) else None
@@ -196,11 +223,15 @@ def _outside(script: Script, function: Function) -> str | None:
             added = node.target if isinstance(node, ast.AugAssign) else None
             if isinstance(added, ast.Name) and added.id in script.parameters(each):
                 return f"it may change {added.id}, which it is given"
+            if isinstance(node, ast.Subscript) and _is_object(script, node.value):
+                return f"it takes {ast.unparse(node)} of an object that may make it anew"
             if not isinstance(node, ast.Call):
                 continue
             name = script.called(node)
-            if name.startswith(CLOCKS):
+            if name.startswith(CLOCKS) or DRAWS.search(name.rpartition(".")[2]):
                 return f"it calls {name}"
+            if _is_unknown(script, node):
+                return f"it calls {name}, whose code is out of sight"
             if name.rpartition(".")[2] in WRITES or script.method(node) in WRITES:
                 return f"it calls {ast.unparse(node.func)}, which does more than give a result"
             mode = script.argument(node, "mode", 1) if name == "open" else None
@@ -209,15 +240,68 @@ def _outside(script: Script, function: Function) -> str | None:
     return None
 
 
+def _is_unknown(script: Script, call: ast.Call) -> bool:
+    """Whether a function is called that is neither in sight nor known to give the same for the same."""
+    if script.dotted(call.func) is not None:
+        return not script.called(call).startswith((*KNOWN, *NETWORK, *OPENERS))
+    if not isinstance(call.func, ast.Name):
+        return False
+    if script.bindings(call.func):
+        return script.function(call.func) is None
+    return call.func.id not in BUILTINS
+
+
+def _is_object(script: Script, node: ast.expr, depth: int = 3) -> bool:
+    """Whether an expression is an object of a class that may compute its items, as a dataset does."""
+    values: list[ast.expr | None] = list(script.values(node))
+    outer = script.function_of(node)
+    if isinstance(node, ast.Name) and outer is not None:
+        values += script.given(outer, node.id)
+    for value in values if depth else ():
+        if isinstance(value, ast.Call):
+            name = script.called(value)
+            if name.rpartition(".")[2][:1].isupper() or name.startswith(("torch.utils.data.", "torchvision.")):
+                return True
+        elif value is not None and _is_object(script, value, depth - 1):
+            return True
+    return False
+
+
+def _gone_through_once(script: Script, function: Function) -> str | None:
+    """The iterator that a function returns: whoever gets it again would find it empty."""
+    waiting = list(script.returned(function))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Tuple | ast.List):
+            waiting += node.elts
+        elif isinstance(node, ast.Name):
+            waiting += [value for value in script.values(node) if not isinstance(value, ast.Name)]
+        elif isinstance(node, ast.Dict):
+            waiting += node.values
+        elif isinstance(node, ast.GeneratorExp) or (
+            isinstance(node, ast.Call) and script.called(node).startswith(ITERATORS)
+        ):
+            return f"{ast.unparse(node)} can be gone through once"
+    return None
+
+
 def _set_elsewhere(place: Place, function: Function) -> str | None:
-    """What another file sets of the objects that a function reads."""
-    script = place.script
-    nodes = [node for each in reached(script, function, 4) for node in script.own(each)]
-    read = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
+    """What another file sets or changes of what a function reads."""
+    read = read_outside(place.script, function)
+    owner = place.script.class_of(function)
     for text in place.project.texts():
-        for node in text.script.parents if text.path != place.text.path else ():
+        script = text.script
+        if text.path == place.text.path:
+            continue
+        made = [call for other, call in place.made(owner) if other is text] if owner is not None else []
+        given = [item for call in made for item in (*call.args, *(word.value for word in call.keywords))]
+        known = read.union(*(same_things(script, item) for item in given))
+        for node in script.parents:
             if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and node.attr in read:
                 return f"{text.name} sets {ast.unparse(node)}"
+        for node, changed in changes_in_place(script):
+            if script.function_of(node) is not None and same_things(script, changed) & known:
+                return f"{text.name} changes {ast.unparse(changed)}"
     return None
 
 
@@ -235,6 +319,10 @@ def _check_owner(place: Place, owner: ast.ClassDef) -> None:
     known = (*LOADER_BASES, "object")
     if not all(script.local_class(base) is not None or script.dotted(base) in known for base in owner.bases):
         raise Unsure(f"{owner.name} derives from a class that is out of sight")
+    for text in place.project.texts():
+        for each in text.script.classes:
+            if any(ast.unparse(base).rpartition(".")[2] == owner.name for base in each.bases):
+                raise Unsure(f"{each.name} derives from {owner.name}, and may do otherwise")
 
 
 def _check_items(place: Place, owner: ast.ClassDef) -> None:
@@ -257,15 +345,38 @@ def _check_items(place: Place, owner: ast.ClassDef) -> None:
                 raise Unsure("items go to the training as they are")
     if "__getitems__" in place.script.methods(owner):
         raise Unsure(f"{owner.name} gives several items at once")
-    for text, made in place.made(owner):
-        parent = text.script.parents.get(made)
-        if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name):
-            for use in text.script.references(parent.targets[0].id):
-                around = text.script.parents.get(use)
-                if isinstance(around, ast.Subscript | ast.For | ast.comprehension):
-                    raise Unsure(f"items of {owner.name} are also used elsewhere")
-        elif not isinstance(parent, ast.Call | ast.keyword | ast.Return | ast.Tuple):
-            raise Unsure(f"items of {owner.name} are also used elsewhere")
+    if not all(_is_loaded_from(text.script, made) for text, made in place.made(owner)):
+        raise Unsure(f"items of {owner.name} are also used elsewhere")
+
+
+def _is_loaded_from(script: Script, node: ast.expr, depth: int = 4) -> bool:
+    """Whether a dataset goes to trainings and DataLoaders only, which change none of its items."""
+    parent = script.parents.get(node)
+    if isinstance(parent, ast.keyword):
+        parent = script.parents.get(parent)
+    if not depth:
+        return False
+    if isinstance(parent, ast.Call):
+        if script.called(parent) == "len" or script.method(parent) in ("evaluate", "fit", "predict"):
+            return True
+        if script.called(parent) in ("torch.utils.data.Subset", "torch.utils.data.random_split"):
+            return _is_loaded_from(script, parent, depth - 1)
+        return is_data_loader(script, parent)
+    if isinstance(parent, ast.Tuple | ast.IfExp):
+        return _is_loaded_from(script, parent, depth - 1)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr != "__getitem__"
+    if isinstance(parent, ast.Return):
+        function = script.function_of(parent)
+        callers = script.callers(function) if function is not None else []
+        return bool(callers) and all(_is_loaded_from(script, call, depth - 1) for call in callers)
+    if not isinstance(parent, ast.Assign):
+        return False
+    names = [each for target in parent.targets for each in ast.walk(target) if isinstance(each, ast.expr)]
+    if not all(isinstance(each, ast.Name | ast.Tuple | ast.Starred) for each in names):
+        return False
+    uses = [use for each in names if isinstance(each, ast.Name) for use in script.references(each.id)]
+    return all(_is_loaded_from(script, use, depth - 1) for use in uses if isinstance(use, ast.Name))
 
 
 def _called_objects(place: Place, owner: ast.ClassDef | None) -> list[ast.Call]:
@@ -303,7 +414,8 @@ def _is_key(script: Script, function: ast.FunctionDef, name: str, item: ast.expr
         counted = any(_counts(script, each.value) for each in script.bindings(item))
         return counted or _used_as_key(script, function, name)
     outer = script.function_of(item)
-    if outer is not None and item.id in script.parameters(outer):  # handed on
+    kept = all(each.how == "parameter" for each in script.bindings(item))
+    if outer is not None and item.id in script.parameters(outer) and kept:  # handed on
         callers = script.callers(outer)
         return bool(callers) and all(
             (given := script.argument(call, item.id, script.parameters(outer).index(item.id))) is not None
@@ -347,10 +459,6 @@ def _used_as_key(script: Script, function: ast.FunctionDef, name: str, depth: in
                 position = parent.args.index(node)
                 if position < len(names) and _used_as_key(script, inner, names[position], depth - 1):
                     return True
-        if isinstance(parent, ast.Subscript) and parent.slice is node:
-            return True
-        if isinstance(parent, ast.Tuple) and isinstance(script.parents.get(parent), ast.Subscript):
-            return True
         if _formats_number(script, node):
             return True
     return False
@@ -365,7 +473,7 @@ def _formats_number(script: Script, node: ast.Name) -> bool:
     text = script.literal(whole.left)
     marks = re.findall(r"%[-0-9.]*([a-z])", text) if isinstance(text, str) else []
     position = parent.elts.index(node) if isinstance(parent, ast.Tuple) else 0
-    return position < len(marks) and marks[position] in ("d", "f", "s")
+    return position < len(marks) and marks[position] in ("d", "f")
 
 
 def _risk(script: Script, function: Function) -> str:
