@@ -1449,7 +1449,8 @@ model.fit(Batches(images))
             "np.stack([augment(row.astype('float32') / 255.0, training=True) for row in self.x[rows]])",
             "np.asarray(augment(self.x[rows].astype('float32') / 255.0, training=True))",
         ),
-        ("[augment(2 * row) for row in self.x[rows]], 1", "augment(2 * self.x[rows]), 1"),
+        ("np.array([augment(2 * row) for row in self.x[rows]]), 1", "np.asarray(augment(2 * self.x[rows])), 1"),
+        ("[augment(row) for row in self.x[rows]], 1", None),
         ("np.array([augment(row[None])[0] for row in self.x[rows]])", "np.asarray(augment(self.x[rows]))"),
         ("np.stack([augment(row[:4]) for row in self.x[rows]])", None),
         ("np.stack([augment(row - row.mean()) for row in self.x[rows]])", None),
@@ -1478,7 +1479,12 @@ def test_a_list_that_is_only_stacked_later_is_stacked_already(fixed):
     assert "        made = augment(self.x[rows])\n        return np.asarray(made)\n" in after
     longer = text.replace(stacks, f"{stacks}, len(made)")
     after, _ = fixed(longer, unsafe=True, findings=measured("eager-layers-in-pipeline", text, "made = "))
-    assert f"        made = augment(self.x[rows])\n        return {stacks}, len(made)\n" in after
+    assert after is None
+    plain = text.replace("keras.Sequential([keras.layers.RandomFlip()])", "keras.layers.Normalization()")
+    finding = measured("eager-layers-in-pipeline", plain, "made = ")
+    assert fixed(plain, findings=finding)[0] is None  # it adds an axis to a row
+    axis = plain.replace("augment(row)", "augment(row[None])[0]")
+    assert fixed(axis, findings=finding)[1].edits[0].safe
 
 
 ONE_HOT = f"""{HEAD}ids = list(range(WORDS))
@@ -1505,11 +1511,13 @@ def test_a_row_of_zeros_and_a_one_is_made_at_once(fixed):
     finding = measured("python-in-pipeline", ONE_HOT, "rows.append")
     after, found = fixed(ONE_HOT, findings=finding)
     assert only_line_changed(ONE_HOT, after) == (
-        "            rows.append(np.where(np.arange(WORDS) == target, 1.0, 0.0))  # one"
+        "            rows.append(np.where(np.arange(len(ids)) == target, 1.0, 0.0))  # one"
     )
     assert found.edits[0].safe
     for before, instead in (
         ("number == target", "number >= target"),
+        ("number == target", "number == order[number]"),
+        ("        rows = []\n", "        rows = made()\n"),
         ("else 0.0 for", "else number for"),
         ("in ids]", "in words]"),
         ("        yield", "        rows = rows + rows\n        yield"),
@@ -1544,6 +1552,11 @@ def test_windows_of_a_series_are_cut_at_once(fixed):
         "\n\nmodel.fit(windowed(series, 9), epochs=2)\n"
     )
     assert found.edits[0].safe
+    for size in ("5000", "args.size"):
+        text = SLIDING.replace("(series, 9)", f"(series, {size})")
+        assert "memory" in fixed(text, findings=finding)[1].edits[0].unsafe
+    apart = SLIDING.replace("shift=1", "shift=None")
+    assert "frame(series, size + 1, size + 1, axis=0)" in fixed(apart, findings=finding)[0]
     shuffled = SLIDING.replace("    return ds", "    ds = ds.shuffle(99)\n    return ds")
     after, _ = fixed(shuffled, findings=finding)
     assert "axis=0))\n    ds = ds.map(lambda w: (w[:-1], w[-1:, 0]))\n    ds = ds.shuffle(99)\n" in after
@@ -1555,6 +1568,9 @@ def test_windows_of_a_series_are_cut_at_once(fixed):
         ("w.batch(size + 1)", "w.batch(size)"),
         ("slices(series)", "slices((series, series))"),
         ("shift=1", "shift=1, stride=2"),
+        ("shift=1", "1, 2"),
+        ("    ds = ds.window", "    print(len(ds))\n    ds = ds.window"),
+        ("    ds = ds.window", "    other = ds.batch(4)\n    ds = ds.window"),
         ("lambda w: w.batch(size + 1)", "make"),
     ):
         text = SLIDING.replace(before, instead)

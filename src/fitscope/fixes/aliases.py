@@ -12,8 +12,8 @@ ARRAYS = listed("jax.numpy. keras.ops. keras.utils. numpy. tensorflow. torch.")
 """Modules whose functions change none of their arguments, but for those that are there to."""
 COPIES = frozenset(
     listed(
-        "append argmax argmin array concatenate copy fromiter hstack isnan mean max min pad repeat resize round stack "
-        "std sum tensor tile vstack where zeros_like"
+        "append argmax argmin array concatenate copy fromiter hstack isnan mean max min pad repeat resize round "
+        "stack std sum tensor tile vstack where zeros_like"
     )
 )
 """Functions of theirs that surely give something new; what others give may be the same memory."""

@@ -25,9 +25,8 @@ from fitscope.syntax import Function, listed
 WRITES = frozenset(
     listed(
         "critical debug dump error exception imwrite info log makedirs mkdir post put remove rename replace_file "
-        "request_write rmtree save savefig savetxt savez savez_compressed send sendall symlink_to to_csv touch unlink "
-        "warn warning write write_bytes "
-        "write_file write_text writelines"
+        "request_write rmtree save savefig savetxt savez savez_compressed send sendall symlink_to to_csv touch "
+        "unlink warn warning write write_bytes write_file write_text writelines"
     )
 )
 """What a function that is called less often would leave undone."""
