@@ -1805,6 +1805,13 @@ def test_a_step_in_jax_is_compiled(fixed):
         ("step(state, x, y)\n", "step(state, x, 'train')\n"),
         ("for x, y in rows:\n", "scale = 1.0\nfor x, y in rows:\n    scale *= 2\n"),
         ("for x, y in rows:\n    value", "jitted = jax.jit(step)\nvalue"),
+        ("(predicted - y)", "(predicted - y + keras.random.normal((2,)))"),
+        ("import jax\n", "import jax\nimport tensorflow as tf\n"),
+        ("for x, y in rows:\n", "class State:\n    pass\n\n\nstate = State()\nfor x, y in rows:\n"),
+        (
+            "for x, y in rows:\n    value, state = step(state, x, y)\n",
+            "def train(state, x, y):\n    while 1:\n        v, state = step(state, x, y)\n\n\ntrain(s, x, 'y')\n",
+        ),
     ],
 )
 def test_a_step_in_jax_that_does_more_stays(fixed, before, after):
@@ -1818,6 +1825,16 @@ def test_a_step_in_jax_that_does_more_stays(fixed, before, after):
         ]
         is None
     )
+
+
+def test_a_step_in_jax_that_is_given_a_size_stays(fixed):
+    text = JAX_STEP.replace("def step(state, x, y)", "def step(state, x, y, n)").replace(
+        "= step(state, x, y)", "= step(state, x, y, 8)"
+    )
+    cut = text.replace("    weights, rest, slots = state\n", "    weights, rest, slots = state\n    x = x[:n]\n")
+    assert fixed(cut, findings=measured("eager-execution", cut, "for x, y"))[0] is None
+    scaled = cut.replace("x[:n]", "x * n")
+    assert "@jax.jit" in fixed(scaled, findings=measured("eager-execution", scaled, "for x, y"))[0]
 
 
 MADE_ANEW = """import tensorflow as tf
@@ -1866,10 +1883,18 @@ def train(model, optimizer, data):
         ("        @tf", "        rate = epoch / 9\n        @tf"),
         ("        @tf", "        optimizer = keras.optimizers.Adam()\n\n        @tf"),
         ("            step(x, y)\n", "            step(x, y)\n        step = None\n"),
+        ("    for epoch", "    step = None\n    for epoch"),
+        ("        def loss", "        model.layers[0].trainable = epoch > 3\n\n        def loss"),
+        ("        def loss", "        unfreeze(model)\n\n        def loss"),
+        ("return (model(x) - y)", "return np.random.rand() * (model(x) - y)"),
+        ("return (model(x) - y)", "print('traced')\n            return (model(x) - y)"),
+        ("        def loss", "        model.scale = 0.5 * epoch\n\n        def loss"),
     ):
         text = MADE_ANEW.replace(before, instead).replace(
-            "return loss(x, y)", "return rate * loss(x, y) + optimizer.a"
+            "return loss(x, y)",
+            f"return rate * loss(x, y) + {'model.scale' if 'scale' in instead else 'optimizer.a'}",
         )
+        text = text.replace("import tensorflow as tf\n", "import tensorflow as tf\nimport numpy as np\n")
         if "rate" not in instead:
             text = text.replace("rate * ", "")
         assert fixed(text, findings=finding)[0] is None
@@ -1994,6 +2019,11 @@ def test_a_number_that_changes_is_no_longer_a_part_of_a_compiled_function(fixed)
     assert "\n@jax.jit\ndef step" in fixed(alone, findings=finding)[0]
     used = STATIC.replace("weights * beta", "weights[: int(beta)]")
     assert fixed(used, findings=finding)[0] is None
+    for use in ("[: 2 * beta]", " * jax.numpy.arange(beta)", " * jax.numpy.ones(2 * beta)"):
+        shaped = STATIC.replace("weights * beta", f"weights{use}")
+        assert fixed(shaped, findings=finding)[0] is None
+    named = STATIC.replace("    return weights * beta", "    n = beta * 2\n    return weights[:n]")
+    assert fixed(named, findings=finding)[0] is None
     decided = STATIC.replace("    return jax.grad", "    if beta > 1:\n        return 0\n    return jax.grad")
     assert fixed(decided, findings=finding)[0] is None
 
@@ -2086,10 +2116,14 @@ def test_a_fit_of_a_few_steps_becomes_these_steps(fixed, monkeypatch):
         "\t\tmodel.train_on_batch(rows[start : start + 32], answers[start : start + 32])\n"
     )
     assert not found.edits[0].safe
-    ordered = text.replace("verbose=0", "batch_size=64, shuffle=False")
+    ordered = text.replace("verbose=0", "batch_size=64, shuffle=False, verbose=0")
     after, found = fixed(ordered, findings=finding)
     assert "range(0, len(rows), 64)" in after
     assert found.edits[0].safe
+    shown = ordered.replace(", verbose=0", "")
+    assert "progress" in fixed(shown, findings=finding)[1].edits[0].unsafe
+    assert fixed(f"{ordered}\tprint(model.history.history)\n", findings=finding)[0] is None
+    assert fixed(ordered.replace("import numpy", "import pandas, numpy"), findings=finding)[0] is None
     for given in ("epochs=2", "callbacks=[c]", "sample_weight=w"):
         assert fixed(text.replace("epochs=1", given), unsafe=True, findings=finding)[0] is None
 
@@ -2173,6 +2207,8 @@ def test_recurrent_layers_get_the_usual_settings(fixed):
         "        L.LSTM(8, return_sequences=True),\n        L.GRU(8, recurrent_dropout=rate, dropout=0.2),\n" in after
     )
     assert found.edits[0].safe
+    saved = f"{only_cells}model.load_weights('last.weights.h5')\n"
+    assert "load_weights" in fixed(saved, findings=finding)[1].edits[0].unsafe
 
 
 METRIC = """import keras
@@ -2204,6 +2240,8 @@ def test_a_dear_metric_is_taken_out_of_compile(fixed):
         text = METRIC.replace('[\n        "mae",\n        pairs,  # all of them\n    ]', given)
         changed = fixed(text, unsafe=True, findings=finding)[0]
         assert f"metrics={left}" in changed if left else "metrics" not in changed
+    unpacked = METRIC + "loss, mae, last = model.evaluate(x, y)\n"
+    assert fixed(unpacked, unsafe=True, findings=finding)[0] is None
     watched = METRIC + "print(history['val_pairs'])\n"
     assert fixed(watched, unsafe=True, findings=finding)[0] is None
 
@@ -2257,17 +2295,40 @@ def test_a_validation_of_single_rows_takes_many_at_once(fixed):
     text = f"{TORCH}held_out = DataLoader(rows, batch_size=1)\nmodel.fit(x, y, validation_data=held_out, epochs=2)\n"
     text = text.replace("import torch\n", "import torch\nimport keras\nmodel = keras.Sequential([])\n")
     finding = measured("dominant-validation", text, "model.fit", share=0.6)
-    after, found = fixed(text, findings=finding)
+    after, found = fixed(text, unsafe=True, findings=finding)
+    assert after == text.replace("batch_size=1)", "batch_size=256)")
+    assert "shapes" in found.edits[0].unsafe
+    many = text.replace("batch_size=1)", "batch_size=32)")
+    after, found = fixed(many, findings=finding)
     assert after == text.replace("batch_size=1)", "batch_size=256)")
     assert found.edits[0].safe
-    assert fixed(text + "print(len(held_out))\n", findings=finding)[0] is None
+    assert fixed(many + "print(len(held_out))\n", findings=finding)[0] is None
+    for before, instead in (
+        ("batch_size=32", "batch_size=32, drop_last=True"),
+        ("batch_size=32", "batch_sampler=some"),
+        ("epochs=2", "epochs=2, validation_steps=10"),
+    ):
+        assert fixed(many.replace(before, instead), findings=finding)[0] is None
     arrays = f"{HEAD}model.fit(x, y, validation_data=(a, b), epochs=9)\n"
     finding = measured("dominant-validation", arrays, "model.fit", share=0.6)
     assert "validation_batch_size=256)" in fixed(arrays, findings=finding)[0]
     own = arrays.replace(
         "model.fit", "def score(y, p):\n    return y\n\n\nmodel.compile('sgd', metrics=[score])\nmodel.fit"
     )
-    assert not fixed(own, findings=measured("dominant-validation", own, "model.fit(", share=0.6))[1].edits[0].safe
+    few = arrays.replace("epochs=9", "batch_size=2, epochs=9")
+    for other in (
+        own,
+        own.replace("[score]", "[scores.of_batch]"),
+        own.replace("metrics=[score]", "loss={'a': made(score)}"),
+        arrays.replace(
+            "model.fit", "class M(keras.Model):\n    def test_step(self, data):\n        ...\n\n\nmodel.fit"
+        ),
+        few,
+    ):
+        finding = measured("dominant-validation", other, "model.fit(", share=0.6)
+        assert not fixed(other, findings=finding)[1].edits[0].safe
+    usual = own.replace("[score]", "['mae', keras.metrics.AUC()]")
+    assert fixed(usual, findings=measured("dominant-validation", usual, "model.fit(", share=0.6))[1].edits[0].safe
 
 
 BY_HAND = """import torch
@@ -2320,6 +2381,9 @@ def test_a_validation_that_others_watch_is_made_on_a_part_of_its_rows(fixed):
     pair = text.replace("((a, b), c)", "held_out").replace("stop =", "held_out = (a, b)\nstop =")
     after, _ = fixed(pair, unsafe=True, findings=measured("dominant-validation", pair, "model.fit", share=0.6))
     assert "validation_data=(held_out[0][:256], held_out[1][:256])" in after
+    named = text.replace("((a, b), c)", "(a, c)").replace("stop =", "a = {'first': b}\nstop =")
+    finding = measured("dominant-validation", named, "model.fit", share=0.6)
+    assert fixed(named, unsafe=True, findings=finding)[0] is None
     for data in ("held_out", "load()", "(load(), c)"):
         other = text.replace("((a, b), c)", data)
         assert fixed(other, unsafe=True, findings=finding)[0] is None
