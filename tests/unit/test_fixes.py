@@ -1623,6 +1623,26 @@ def test_a_shuffle_before_a_map_that_is_kept_goes_behind_it(fixed, before, after
     assert found.edits[0].safe
 
 
+@pytest.mark.parametrize(
+    "between",
+    [
+        "w = tf.random.normal((3,))",
+        "tf.random.set_seed(3)",
+        "for x in data:\n    print(x)",
+        "other = blobs.shuffle(9)",
+    ],
+)
+def test_a_shuffle_does_not_go_past_what_draws_or_uses_it(fixed, between):
+    text = f"{DECODE}data = blobs.shuffle(9)\n{between}\ndata = data.map(decode)\nmodel.fit(data, epochs=5)\n"
+    assert fixed(text, findings=measured("repeated-preprocessing", text, "data.map("))[0] is None
+
+
+def test_what_a_map_makes_of_a_variable_is_not_kept(fixed):
+    text = f"{DECODE}scale = tf.Variable(1.0)\ndata = blobs.map(lambda blob: scale * decode(blob)).batch(8)\n"
+    text += "model.fit(data, epochs=5)\n"
+    assert fixed(text, findings=measured("repeated-preprocessing", text, "blobs.map("))[0] is None
+
+
 def test_what_a_map_computes_in_python_is_kept_where_it_is_always_the_same(fixed):
     finding = measured("python-in-pipeline", IN_PYTHON, "len(words")
     after, found = fixed(IN_PYTHON, findings=finding)
@@ -1634,12 +1654,16 @@ def test_what_a_map_computes_in_python_is_kept_where_it_is_always_the_same(fixed
     assert ".cache()" in fixed(at_once, findings=waits)[0]
     for before, instead in (
         ("len(words", "np.random.rand() + len(words"),
+        ("len(words", "noises.drawn() + len(words"),
+        ("len(words", "SCALE[0] * len(words"),
         ("epochs=5", "epochs=1"),
         ("    .map(load)  # slow\n    .shuffle(99)\n", "    .shuffle(99)  # rows\n    .map(load)\n"),
         ("    .batch(8)", "    .take(8)"),
         ("re.compile(", "Counter("),
     ):
-        text = IN_PYTHON.replace(before, instead)
+        text = IN_PYTHON.replace(before, instead).replace("import re\n", "import re\nimport noises\n")
+        if "SCALE" in instead:
+            text = text.replace("def load", "def on_epoch_end(epoch, logs):\n    SCALE[0] = epoch\n\n\ndef load")
         assert fixed(text, findings=measured("python-in-pipeline", text, "len(words"))[0] is None
 
 
@@ -1954,6 +1978,7 @@ def test_a_model_of_each_fold_is_set_back_instead_of_built(fixed):
         ("\tscores", "\tmodels.append(model)\n\tscores"),
         ("\tscores", "\tkeras.backend.clear_session()\n\tscores"),
         ("\tscores", "\tmodel.load_weights('best')\n\tscores"),
+        ("build(8)\n", "build(8); rounds.append(fold)\n"),
     ):
         assert fixed(FOLDS.replace(before, instead), unsafe=True, findings=finding)[0] is None
 
