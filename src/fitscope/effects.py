@@ -168,7 +168,7 @@ def handed_on(script: Script, function: Function) -> list[Function]:
     found: list[Function] = []
     for node in script.own(function):
         parent = script.parents.get(node)
-        if isinstance(parent, ast.Call) and parent.func is node:
+        if isinstance(parent, ast.Return) or (isinstance(parent, ast.Call) and parent.func is node):
             continue
         named = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
         inner = script.function(node) if named or isinstance(node, ast.Lambda) else None

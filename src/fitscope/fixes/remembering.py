@@ -331,8 +331,14 @@ def _goes_through(script: Script, name: ast.Name) -> bool:
     )
 
 
-def _counts(script: Script, source: ast.expr | None) -> bool:
-    return isinstance(source, ast.Call) and script.called(source) == "range"
+def _counts(script: Script, source: ast.expr | None, depth: int = 4) -> bool:
+    """Whether what a loop goes through are whole numbers: a range, or a part of one."""
+    if isinstance(source, ast.Call):
+        return script.called(source) in ("range", "numpy.arange")
+    if isinstance(source, ast.Subscript):
+        return isinstance(source.slice, ast.Slice) and _counts(script, source.value, depth)
+    values = script.values(source) if source is not None and depth else []
+    return bool(values) and all(_counts(script, value, depth - 1) for value in values)
 
 
 def _used_as_key(script: Script, function: ast.FunctionDef, name: str, depth: int = 2) -> bool:

@@ -32,7 +32,7 @@ KNOWN = listed(
 )
 """Modules whose functions give the same for the same, but for those whose names say that they do not."""
 DRAWS = re.compile(
-    r"augment|bernoulli|choice|dropout|gauss|integers|jitter|multinomial|noise|normal$|now$|permut|rand|rvs|sampl"
+    r"augment|bernoulli|choice|dropout|gauss|integers|jitter|multinomial|noise|normal$|now$|permut|rand|rvs|^sample$"
     r"|shuffle|summary|today|uniform"
 )
 BUILTINS = listed(

@@ -268,7 +268,7 @@ def _check_rounds(script: Script, moved: list[ast.stmt], loop: ast.For | ast.Whi
         if not isinstance(node, ast.Call) or script.function(node.func) is not None:
             continue
         given = {each.id for item in node.args for each in ast.walk(item) if isinstance(each, ast.Name)}
-        if given & used and not script.called(node).startswith((*FRAMEWORKS, "len", "print")):
+        if given & used and not script.called(node).startswith((*FRAMEWORKS, ".append", "len", "print")):
             raise Unsure(f"{ast.unparse(node.func)}, whose code is out of sight, may change what it uses")
 
 
@@ -528,7 +528,9 @@ def _meets_array(script: Script, node: ast.expr, name: str) -> bool:
         node, parent = parent, script.parents.get(parent)
     if isinstance(parent, ast.Call) and script.called(parent).startswith(("jax.numpy.", "keras.ops.")):
         return met or (parent.args[:1] == [node] and script.called(parent).rpartition(".")[2] in ELEMENTWISE)
-    return met and not isinstance(parent, ast.Slice | ast.Subscript | ast.Tuple | ast.keyword)
+    if isinstance(parent, ast.Tuple):
+        return met and isinstance(script.parents.get(parent), ast.Return)
+    return met and not isinstance(parent, ast.Slice | ast.Subscript | ast.keyword)
 
 
 class RepeatedEpoch(Kind):
