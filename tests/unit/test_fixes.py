@@ -2323,6 +2323,15 @@ def test_a_validation_of_single_rows_takes_many_at_once(fixed):
     after, found = fixed(text, unsafe=True, findings=finding)
     assert after == text.replace("batch_size=1)", "batch_size=256)")
     assert "shapes" in found.edits[0].unsafe
+    alike = text.replace(
+        "held_out = DataLoader(rows",
+        "_, rest = torch.utils.data.random_split(torch.utils.data.TensorDataset(x, y), n)\n"
+        "held_out = DataLoader(rest",
+    )
+    place = measured("dominant-validation", alike, "model.fit", share=0.6)
+    assert fixed(alike, findings=place)[1].edits[0].safe
+    small = alike.replace("epochs=2", "batch_size=4, epochs=2")
+    assert "memory" in fixed(small, findings=place)[1].edits[0].unsafe
     many = text.replace("batch_size=1)", "batch_size=32)")
     after, found = fixed(many, findings=finding)
     assert after == text.replace("batch_size=1)", "batch_size=256)")

@@ -146,10 +146,34 @@ class ValidateInLargeBatches(Kind):
             draft.set_keyword(call, "validation_batch_size", str(MANY_ROWS))
         own = _own_measures(place)
         risk = f"{own} may be another number for larger batches" if own else ""
-        if made is not data or not isinstance(data, ast.Tuple):
-            risk = risk or ("rows of different shapes do not fit into one batch" if now == 1 else "")
-        risk = risk or (f"a batch takes {MANY_ROWS // now} times the memory" if now * FEW_TIMES < MANY_ROWS else "")
+        if now == 1 and isinstance(made, ast.Call) and not _alike(script, script.argument(made, "dataset", 0)):
+            risk = risk or "rows of different shapes do not fit into one batch"
+        if _trained(script, call) * FEW_TIMES < MANY_ROWS:
+            risk = risk or f"a batch takes {MANY_ROWS // now} times the memory"
         return place.edit(draft, f"validates {MANY_ROWS} rows at once; the last digits may differ", risk)
+
+
+def _alike(script: Script, node: ast.expr | None, depth: int = 4) -> bool:
+    """Whether the rows of a dataset have one shape, as they are those of tensors."""
+    if isinstance(node, ast.Call):
+        name = script.called(node)
+        whole = script.argument(node, "dataset", 0) if name == "torch.utils.data.random_split" else None
+        return name == "torch.utils.data.TensorDataset" or (whole is not None and _alike(script, whole, depth - 1))
+    nodes = [binding.node for binding in script.bindings(node)] if isinstance(node, ast.Name) and depth else []
+    return bool(nodes) and all(
+        isinstance(each, ast.Assign) and _alike(script, each.value, depth - 1) for each in nodes
+    )
+
+
+def _trained(script: Script, fit: ast.Call) -> int:
+    """How many rows a batch of a training has, as far as the source shows."""
+    data = script.argument(fit, "x", 0)
+    values = script.values(data) if data is not None else []
+    made = values[0] if len(values) == 1 else data
+    loads = isinstance(made, ast.Call) and is_data_loader(script, made)
+    size = script.argument(made, "batch_size", 1) if loads else script.argument(fit, "batch_size", 2)  # type: ignore[arg-type]
+    number = script.literal(size) if size is not None else 1 if loads else KERAS_BATCH
+    return number if isinstance(number, int) else 1
 
 
 def _read(script: Script, name: ast.Name) -> int:
