@@ -1415,6 +1415,15 @@ def test_batches_that_change_from_epoch_to_epoch_are_not_kept_whole(fixed, befor
     assert "    @functools.cache\n    def __getitem__" not in (changed or "")
 
 
+def test_a_function_that_a_loader_makes_anew_is_not_remembered(fixed):
+    inner = "        def read(path):\n            return np.array(json.loads(path)), 1\n\n        pairs = ["
+    text = PARSED.replace("def read(path):\n    # one recording\n    return GIVEN\n\n\n", "").replace(
+        "        pairs = [", inner
+    )
+    assert "def read(path)" in text
+    assert fixed(text, unsafe=True, findings=measured("python-in-pipeline", text, "json.loads"))[0] is None
+
+
 def test_rows_that_are_no_keys_are_not_remembered(fixed):
     text = READS.replace(
         "    with open(path) as file:\n        return np.array(json.load(file)), 1", "    return path * 2, 1"

@@ -149,6 +149,9 @@ def _check(place: Place, function: ast.FunctionDef) -> None:
         raise Unsure(f"{name} takes nothing that its results could be kept for")
     if script.mentioned(function):
         raise Unsure(f"{name} is handed on as a value")
+    outer = script.function_of(function)
+    if any(outer in reached(script, loader.function, 4) for loader in script.loaders()):
+        raise Unsure(f"{name} is made anew in every call, and would forget what it gave")
     fits = [call.lineno for text, call in place.fit_calls() if text.path == place.text.path]
     reason = differs(script, function, min(fits, default=10**9)) or _set_elsewhere(place, function)
     reason = reason or _gone_through_once(script, function)
