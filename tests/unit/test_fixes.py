@@ -1358,6 +1358,7 @@ EACH = "[]\n        for path in self.paths[8 * index : 8 * index + 8]:\n        
         ("np.array(list(map(lambda v: v + rng.random(), json.loads(path)))), 1", OF_PATHS),
         ("np.array(list(map(noise, json.loads(path)))), 1", OF_PATHS),
         ("np.array(json.loads(path)), logging.error(path)", OF_PATHS),
+        ("np.array(json.loads(path)), noted(path)", OF_PATHS),
         ("np.array(json.loads(path)), subprocess.run(['cp', path])", OF_PATHS),
         ("TABLE[path], json.loads('1')", "[read(path) for path in np.array_split(self.paths, 8)]"),
         ("(v for v in json.loads(path))", "[(list(read(path)), 1) for path in self.paths]"),
@@ -1379,7 +1380,9 @@ def test_what_may_differ_next_time_or_is_changed_out_of_sight_is_not_kept(fixed,
         PARSED.replace("GIVEN", given)
         .replace(OF_PATHS, rows)
         .replace(
-            "def read(", "TABLE = np.ones((9, 2))\n\n\ndef noise(x):\n    return x + rng.normal()\n\n\ndef read("
+            "def read(",
+            "TABLE = np.ones((9, 2))\n\n\ndef noted(x, seen=[]):\n    seen.append(x)\n\n\n"
+            "def noise(x):\n    return x + rng.normal()\n\n\ndef read(",
         )
     )
     text = text.replace("import json\n", "import json\nimport logging\nimport subprocess\nimport augmenting\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from fitscope.effects import changed_in_place, changes_outside, reached, state_of
+from fitscope.effects import INTO_ARGUMENTS, MUTATING, changed_in_place, changes_outside, reached, state_of
 from fitscope.source import Script
 from fitscope.syntax import Function, listed
 
@@ -70,6 +70,11 @@ def effects_of(script: Script, function: Function) -> str | None:
                 return f"it calls {name}"
             if _is_unknown(script, node):
                 return f"it calls {name}, whose code is out of sight"
+            changed = [node.func.value] if isinstance(node.func, ast.Attribute) and node.func.attr in MUTATING else []
+            changed += node.args if name.rpartition(".")[2] in INTO_ARGUMENTS else []
+            for root in map(_root, changed):
+                if isinstance(root, ast.Name) and root.id in script.parameters(each):
+                    return f"it changes {root.id}, which it is given"
             if name.rpartition(".")[2] in WRITES or script.method(node) in WRITES:
                 return f"it calls {ast.unparse(node.func)}, which does more than give a result"
             mode = script.argument(node, "mode", 1) if name == "open" else None
