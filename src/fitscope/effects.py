@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from fitscope.source import Script
 from fitscope.syntax import Function, listed
@@ -50,6 +51,10 @@ def state_of(script: Script, function: Function | None, depth: int = 3) -> str |
             found = _state_of_call(script, node, function, depth)
             if found is not None:
                 return found
+    for inner in handed_on(script, function):
+        found = state_of(script, inner, depth - 1) if depth else "its code is nested too deeply to be judged"
+        if found is not None:
+            return found
     return None
 
 
@@ -149,12 +154,26 @@ def is_shared(name: str) -> bool:
 
 
 def reached(script: Script, function: Function, depth: int = 2) -> list[Function]:
-    """A function and those of the script that it calls."""
+    """A function and those of the script that it calls, or hands to somebody who does."""
     found = [function]
-    for call in script.own_calls(function) if depth else ():
-        inner = script.function(call.func)
+    called = [script.function(call.func) for call in script.own_calls(function)] if depth else []
+    for inner in (*called, *(handed_on(script, function) if depth else ())):
         if inner is not None and inner not in found:
             found += [each for each in reached(script, inner, depth - 1) if each not in found]
+    return found
+
+
+def handed_on(script: Script, function: Function) -> list[Function]:
+    """The lambdas of a function, and the functions that it names without a call: `map(read, paths)`, properties."""
+    found: list[Function] = []
+    for node in script.own(function):
+        parent = script.parents.get(node)
+        if isinstance(parent, ast.Return) or (isinstance(parent, ast.Call) and parent.func is node):
+            continue
+        named = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+        inner = script.function(node) if named or isinstance(node, ast.Lambda) else None
+        if inner is not None and inner is not function and inner not in found:
+            found.append(inner)
     return found
 
 
@@ -202,38 +221,67 @@ MUTATING = frozenset(
     listed("append clear extend fill insert pop popitem popleft remove reverse setdefault shuffle sort update")
 )
 """Methods that change lists, dictionaries and arrays in place."""
+INTO_ARGUMENTS = frozenset(listed("copyto fill_diagonal place put put_along_axis putmask setattr shuffle"))
+"""Functions and methods that change what they are given."""
 
 
 def changed_in_place(script: Script, function: Function, first: int) -> str | None:
     """What a function reads from outside of it that is changed in place later than at a line; None if nothing is."""
-    inside = reached(script, function, 4)
-    read = {
-        ast.unparse(node)
-        for each in inside
-        for node in script.own(each)
-        if isinstance(node, ast.Name | ast.Attribute)
-        and isinstance(node.ctx, ast.Load)
-        and _outer(script, node, each)
-        and (isinstance(node, ast.Name) or (isinstance(node.value, ast.Name) and node.value.id == "self"))
-    } - {"self"}
-    for node in script.parents:
+    read = read_outside(script, function)
+    for node, changed in changes_in_place(script):
         around = script.function_of(node)
         making = getattr(around, "name", "") == "__init__" or (around is None and getattr(node, "lineno", 0) < first)
-        if making:
-            continue
+        if not making and same_things(script, changed) & read:
+            return f"{ast.unparse(changed)} is changed in place while the training runs"
+    return None
+
+
+def read_outside(script: Script, function: Function) -> set[str]:
+    """The names of what a function reads, itself or through functions, that it did not make."""
+    found: set[str] = set()
+    for each in reached(script, function, 4):
+        for node in script.own(each):
+            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+                found |= same_things(script, node) if _outer(script, node, each) else set()
+    return found - {"self"}
+
+
+def changes_in_place(script: Script) -> Iterator[tuple[ast.AST, ast.expr]]:
+    """All that a script changes in place, each with the node that does."""
+    for node in script.parents:
         changed: list[ast.expr] = []
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
             changed = [node.value]
         elif isinstance(node, ast.AugAssign):
             changed = [node.target]
-        elif isinstance(node, ast.Call) and script.method(node) in MUTATING and isinstance(node.func, ast.Attribute):
-            changed = [node.func.value, *(node.args if node.func.attr == "shuffle" else ())]
+        elif isinstance(node, ast.Call):
+            last = script.called(node).rpartition(".")[2]
+            changed = [node.func.value] if last in MUTATING and isinstance(node.func, ast.Attribute) else []
+            if last in INTO_ARGUMENTS:
+                changed += [*node.args, *(word.value for word in node.keywords)]
         elif isinstance(node, ast.keyword) and node.arg == "out":
             changed = [node.value]
         for each in changed:
-            while isinstance(each, ast.Subscript):
-                each = each.value
-            written = ast.unparse(each)
-            if written in read and (around not in inside or _outer(script, each, around)):
-                return f"{written} is changed in place while the training runs"
-    return None
+            yield node, each
+
+
+def same_things(script: Script, node: ast.AST | None, depth: int = 4) -> set[str]:
+    """Names under which others may know a thing: its own, those it was set from, those of what a call was given."""
+    while isinstance(node, ast.Subscript | ast.Starred):
+        node = node.value
+    if not isinstance(node, ast.Name | ast.Attribute) or not depth:
+        return set()
+    if isinstance(node, ast.Attribute):
+        found, sources = {node.attr}, list(script.values(node))
+    else:
+        bindings = script.bindings(node)
+        outer = script.function_of(bindings[0].node) if bindings else None
+        given = [each for each in bindings if each.how == "parameter"]
+        found = {node.id} if given or outer is None else set()
+        sources = list(script.values(node))
+        function = script.function_of(given[0].node) if given else None
+        sources += [each for each in script.given(function, node.id) if each is not None] if function else []
+    for source in sources:
+        parts = source.elts if isinstance(source, ast.Tuple | ast.List) else [source]
+        found |= {name for part in parts for name in same_things(script, part, depth - 1)}
+    return found

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import ast
 
+from fitscope.effects import INTO_ARGUMENTS
 from fitscope.source import LOADER_BASES, Script
 from fitscope.syntax import listed
 
 ARRAYS = listed("jax.numpy. keras.ops. keras.utils. numpy. tensorflow. torch.")
-"""Modules whose functions change none of their arguments, but for `out=`."""
+"""Modules whose functions change none of their arguments, but for those that are there to."""
+COPIES = frozenset(
+    listed(
+        "append argmax argmin array concatenate copy fromiter hstack isnan mean max min pad repeat resize round "
+        "stack std sum tensor tile vstack where zeros_like"
+    )
+)
+"""Functions of theirs that surely give something new; what others give may be the same memory."""
 SAME_MEMORY = frozenset(
     listed(
         "as_tensor asarray ascontiguousarray atleast_1d atleast_2d atleast_3d broadcast_to expand_dims from_numpy "
         "moveaxis ravel reshape squeeze swapaxes transpose"
     )
 )
-"""Functions and methods of arrays whose result may be the memory of their argument."""
-CONTAINERS = listed("enumerate list reversed sorted tuple zip")
+"""Methods of arrays whose result may be the memory of their object."""
+PARTS = frozenset(listed("copy get items values"))
+"""Methods whose result may hold what their object holds: the copy of a dictionary has the same arrays."""
+CONTAINERS = listed("enumerate list max min reversed sorted tuple zip")
 NEW_VALUES = frozenset(
     listed(
-        "all any argmax argmin astype clip copy count cumsum decode encode endswith find flatten format get index "
-        "item items join keys lower max mean min prod repeat round split startswith std strip sum take tobytes "
-        "tolist upper values var"
+        "all any argmax argmin astype clip count cumsum decode encode endswith find flatten format index item join "
+        "keys lower max mean min prod repeat round split startswith std strip sum take tobytes tolist upper var"
     )
 )
 """Methods that change nothing and give something new."""
@@ -66,14 +75,17 @@ def _read_by(script: Script, call: ast.Call, node: ast.expr, depth: int) -> bool
     """Whether a call does not change its argument, and neither does who gets the result, if that may be the same."""
     name = script.called(call)
     last = name.rpartition(".")[2]
-    if node is call.func or any(keyword.arg == "out" for keyword in call.keywords):
+    if node is call.func or _is_told_to_change(call):
         return False
-    if name in ("len", "print", "str", "int", "float", "isinstance", "range", "max", "min", "sum", "any", "all"):
+    if isinstance(call.func, ast.Name) and script.bindings(call.func) and script.dotted(call.func) is None:
+        return False  # a function of the script, even if it is called len
+    if name in ("len", "print", "str", "int", "float", "isinstance", "range", "sum", "any", "all"):
         return True
     if name in CONTAINERS:
         return only_read(script, call, depth - 1)
     if name.startswith(ARRAYS):
-        return last not in SAME_MEMORY or only_read(script, call, depth - 1)
+        changes = last in INTO_ARGUMENTS or last.endswith("_")
+        return not changes and (last in COPIES or only_read(script, call, depth - 1))
     if script.method(call) in ("count", "get", "index"):
         return True
     if script.method(call) in ("append", "extend") and isinstance(call.func, ast.Attribute):
@@ -87,12 +99,18 @@ def _read_through(script: Script, attribute: ast.Attribute, depth: int) -> bool:
         return False
     call = script.parents.get(attribute)
     if isinstance(call, ast.Call) and call.func is attribute:
-        if any(keyword.arg == "out" for keyword in call.keywords):
+        if _is_told_to_change(call):
             return False
-        return attribute.attr in NEW_VALUES or (attribute.attr in SAME_MEMORY and only_read(script, call, depth - 1))
+        same = attribute.attr in SAME_MEMORY or attribute.attr in PARTS
+        return attribute.attr in NEW_VALUES or (same and only_read(script, call, depth - 1))
     if attribute.attr in ("shape", "ndim", "size", "dtype"):
         return True
     return attribute.attr == "T" and only_read(script, attribute, depth - 1)
+
+
+def _is_told_to_change(call: ast.Call) -> bool:
+    """`out=…`, `copy=False`, `inplace=True`."""
+    return any(keyword.arg in ("copy", "inplace", "out") for keyword in call.keywords)
 
 
 def _kept(script: Script, target: ast.expr, depth: int) -> bool:

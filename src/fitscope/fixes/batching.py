@@ -11,7 +11,9 @@ from fitscope.model import Edit
 from fitscope.source import Script
 
 STACKS = ("keras.ops.stack", "numpy.array", "numpy.stack")
-NEVER_RANDOM = ("Normalization", "Rescaling", "Resizing", "CenterCrop")
+ROW_BY_ROW = ("Rescaling", "Resizing", "CenterCrop")
+"""Layers that draw nothing and take a row alone as well as a batch: Normalization would add an axis to it."""
+NEVER_RANDOM = ("Normalization", *ROW_BY_ROW)
 
 
 class LayerOnBatch(Kind):
@@ -40,6 +42,10 @@ class LayerOnBatch(Kind):
         rows = _newaxis_free(script, given, row)
         if rows is None or (loop.elt is not call) is not _has_axis(script, given, row):
             raise Unsure("how a row is made ready for the layer cannot be told for all of them")
+        if loop.elt is call and _is_plain(script, call.func, NEVER_RANDOM) != _is_plain(
+            script, call.func, ROW_BY_ROW
+        ):
+            raise Unsure("the layer adds an axis to a row that is not a batch")
         if any(isinstance(each, ast.Name) and each.id == row for word in call.keywords for each in ast.walk(word)):
             raise Unsure("the settings of the layer change from row to row")
         if "#" in script.text[place.text.start(loop) : place.text.end(loop)]:
@@ -58,15 +64,15 @@ class LayerOnBatch(Kind):
         if isinstance(parent, ast.Call) and alone and script.called(parent) in STACKS:
             name = "keras.ops.convert_to_tensor" if "keras" in script.called(parent) else "numpy.asarray"
             whole, result = parent, f"{draft.name(name, parent)}({result})"
-        draft.replace(whole, result)
         stacked = _stacked_later(script, parent)
+        if whole is loop and stacked is None:
+            raise Unsure("what the layer gives is not only stacked, but used as a list")
+        draft.replace(whole, result)
         if stacked is not None:
             draft.replace(stacked, f"{draft.name('numpy.asarray', stacked)}({ast.unparse(parent.targets[0])})")  # type: ignore[union-attr]
-        return place.edit(
-            draft,
-            "the layer works on the whole batch",
-            "" if _is_plain(script, call.func) else "random layers draw other numbers for a batch than row by row",
-        )
+        risk = "layers that draw, or that look at the whole batch, give other numbers for a batch than row by row"
+        plain = _is_plain(script, call.func, NEVER_RANDOM)
+        return place.edit(draft, "the layer works on the whole batch", "" if plain else risk)
 
 
 def _stacked_later(script: Script, statement: ast.AST | None) -> ast.Call | None:
@@ -133,10 +139,11 @@ def _has_axis(script: Script, node: ast.expr, row: str) -> bool:
     )
 
 
-def _is_plain(script: Script, layer: ast.expr) -> bool:
-    """Whether a layer draws nothing, beyond doubt."""
-    made = [value for value in script.values(layer) if isinstance(value, ast.Call)]
-    return bool(made) and all(script.called(value).rpartition(".")[2] in NEVER_RANDOM for value in made)
+def _is_plain(script: Script, layer: ast.expr, known: tuple[str, ...]) -> bool:
+    """Whether a layer is one of these, beyond doubt."""
+    made = script.values(layer)
+    names = [script.called(value) if isinstance(value, ast.Call) else "" for value in made]
+    return bool(made) and all(name in {f"keras.layers.{each}" for each in known} for name in names)
 
 
 class OneHot(Kind):
@@ -173,7 +180,8 @@ class OneHot(Kind):
         names = [side for side in sides if isinstance(side, ast.Name) and side.id == ast.unparse(clause.target)]
         others = [side for side in sides if side not in names]
         count = _counted(script, clause.iter)
-        if len(names) != 1 or count is None or not isinstance(others[0], ast.Name | ast.Attribute | ast.Subscript):
+        simple = len(names) == 1 and isinstance(others[0], ast.Name | ast.Attribute | ast.Subscript)
+        if count is None or not simple or script.depends(others[0], [names[0].id]):
             raise Unsure("what the numbers are compared with, or how many they are, cannot be told from the source")
         if not _becomes_array(script, loop):
             raise Unsure("the list may be used as a list")
@@ -185,7 +193,7 @@ class OneHot(Kind):
 
 
 def _counted(script: Script, source: ast.expr, depth: int = 3) -> str | None:
-    """What `range` is given, where an expression is one, or a list of one, that nobody changes."""
+    """How long what an expression goes through is, where it is a range, or a list of one, that nobody changes."""
     if isinstance(source, ast.Call) and len(source.args) == 1 and not source.keywords and depth:
         if script.called(source) == "range":
             return ast.unparse(source.args[0])
@@ -194,7 +202,8 @@ def _counted(script: Script, source: ast.expr, depth: int = 3) -> str | None:
         bindings, values = script.bindings(source), script.values(source)
         uses = [script.parents.get(each) for each in script.references(source.id)]
         changed = any(isinstance(use, ast.Attribute | ast.Subscript | ast.Call) for use in uses)
-        return _counted(script, values[0], depth - 1) if len(bindings) == len(values) == 1 and not changed else None
+        counted = len(bindings) == len(values) == 1 and not changed and _counted(script, values[0], depth - 1)
+        return f"len({source.id})" if counted else None
     return None
 
 
@@ -210,7 +219,8 @@ def _becomes_array(script: Script, node: ast.expr) -> bool:
     owner = parent.func.value if isinstance(parent.func, ast.Attribute) else None
     if script.method(parent) != "append" or not isinstance(owner, ast.Name):
         return False
-    if not all(isinstance(value, ast.List) and not value.elts for value in script.values(owner)):
+    values = script.values(owner)
+    if not values or not all(isinstance(value, ast.List) and not value.elts for value in values):
         return False
     for each in script.references(owner.id):
         use = script.parents.get(each)

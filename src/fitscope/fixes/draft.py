@@ -333,7 +333,9 @@ class Draft:
     def copy_out(self, statement: ast.stmt, loop: ast.stmt, behind: str = "") -> None:
         """Writes a statement of a loop on the line before it, too."""
         inner, outer = (self._before_on_line(self.text.start(node)) for node in (statement, loop))
-        if inner.strip() or outer.strip() or any(_spans_lines(node) for node in ast.walk(statement)):
+        end = self.text.end(statement)
+        shared = inner.strip() or outer.strip() or _code(self.script.text[end : self._line_end(end)])
+        if shared or any(_spans_lines(node) for node in ast.walk(statement)):
             raise Unsure("the statement cannot be moved as it is written")
         lines = self.script.lines[_first_line(statement) - 1 : statement.end_lineno]
         moved = [outer + line.removeprefix(inner) if line.strip() else line for line in lines]

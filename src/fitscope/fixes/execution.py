@@ -198,6 +198,8 @@ class TensorArgument(Kind):
         """tf.constant around it."""
         script = place.script
         draft = place.draft()
+        if any("float64" in text.script.text for text in place.project.texts()):
+            raise Unsure("it may compute in float64, which a tensor of float32 does not mix with")
         for call in self._candidates(place):
             loops = script.loops(call)
             function = script.function(call.func)
@@ -225,7 +227,7 @@ class TensorArgument(Kind):
     @staticmethod
     def _wrap_values(script: Script, draft: Draft, function: Function, name: str, item: ast.expr) -> None:
         """Makes tensors of the numbers in a dictionary."""
-        for node in (each for each in script.own(function) if isinstance(each, ast.Name) and each.id == name):
+        for node in (each for each in ast.walk(function) if isinstance(each, ast.Name) and each.id == name):
             entry = script.parents.get(node)
             inside = script.parents.get(entry) if isinstance(entry, ast.Subscript) else None
             if not isinstance(inside, ast.BinOp):

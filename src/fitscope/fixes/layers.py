@@ -18,6 +18,10 @@ OF_LOOPS = frozenset(
     listed("go_backwards name return_sequences return_state stateful unroll zero_output_for_mask dtype trainable")
 )
 """What an RNN and a layer that is one both take."""
+BY_NAME = frozenset(
+    listed("ModelCheckpoint BackupAndRestore get_layer load_model load_weights save save_weights summary")
+)
+"""What shows the names of layers, or writes or reads files that have them."""
 
 
 class UsualRecurrent(Kind):
@@ -39,6 +43,7 @@ class UsualRecurrent(Kind):
             unrolled = script.argument(call, "unroll")
             if cell is not None and ("RNN(" in says or "recurrent_dropout" in says):
                 dropped = self._write_layer(draft, script, call, cell)
+                risk = risk or self._kept(place)
                 done.append(f"{CELLS[script.called(cell)]} in place of its cell")
             elif unrolled is not None and script.literal(unrolled) is True and "unroll" in says:
                 draft.remove_keyword(call, "unroll")
@@ -54,6 +59,16 @@ class UsualRecurrent(Kind):
         if not done:
             raise Unsure("the source does not show the setting that costs")
         return place.edit(draft, f"{' and '.join(dict.fromkeys(done))}; the last digits may differ", risk)
+
+    @staticmethod
+    def _kept(place: Place) -> str:
+        """The risk of another layer where something goes by names of layers."""
+        for text in place.project.texts():
+            for call in text.script.calls:
+                last = text.script.called(call).rpartition(".")[2]
+                if last in BY_NAME:
+                    return f"the layer has another name, and {last} goes by that"
+        return ""
 
     @staticmethod
     def _cell(script: Script, call: ast.Call) -> ast.Call | None:
@@ -108,6 +123,12 @@ class WithoutMetric(Kind):
         for name in (*names, *(str(script.literal(item)) for item in gone)):
             if self._is_read(place, name):
                 raise Unsure(f"something goes by {name}, or prints it")
+        for other in place.project.texts():
+            for each in other.script.model_calls("evaluate", "test_on_batch", "train_on_batch"):
+                if not isinstance(other.script.parents.get(each), ast.Expr):
+                    raise Unsure(
+                        f"what {other.script.method(each)} returns is used, and has one number for each metric"
+                    )
         draft = place.draft(text)
         if len(gone) == len(given.elts):
             draft.remove_keyword(call, "metrics")

@@ -8,12 +8,14 @@ from fitscope import words
 from fitscope.effects import reached, state_of
 from fitscope.fixes.draft import Draft, Unsure
 from fitscope.fixes.kind import Kind, Place, only
+from fitscope.fixes.sameness import differs
 from fitscope.model import Edit
 from fitscope.pipelines import Chain, Link
 from fitscope.source import INTO_PYTHON, Script
 
 CALLS_AT_ONCE = 16
 ONE_TO_ONE = ("map",)
+VARIABLES = ("keras.Variable", "tensorflow.Variable")
 FITS = 0.4
 """Of the machine's memory, what a cache may take."""
 
@@ -34,11 +36,15 @@ def enters_python(script: Script, link: Link) -> bool:
 def changes_between_passes(script: Script, link: Link) -> str | None:
     """Why a method may give other elements in another pass over the same data; None if it surely does not."""
     if link.name == "map":
-        if script.mapped(link) is None:
+        mapped = script.mapped(link)
+        if mapped is None:
             return "the code of a map is out of sight"
         if script.is_random(link):
             return "a map draws random numbers"
-        return state_of(script, script.python_of(link)) if enters_python(script, link) else None
+        if any(_is_variable(script, node) for each in reached(script, mapped) for node in script.own(each)):
+            return "a map reads a variable"
+        first = min((call.lineno for call in script.model_calls("fit")), default=10**9)
+        return differs(script, script.python_of(link), first) if enters_python(script, link) else None
     if link.name == "shuffle":
         again = script.literal(script.argument(link.node, "reshuffle_each_iteration", 2))
         return None if again is False else "a shuffle has another order in every pass"
@@ -52,6 +58,12 @@ def changes_between_passes(script: Script, link: Link) -> str | None:
     if link.name in ("apply", "interleave", "flat_map", "filter", "image_dataset_from_directory", "load"):
         return f"{link.name} may give other elements in another pass"
     return None
+
+
+def _is_variable(script: Script, node: ast.AST) -> bool:
+    """Whether a node is the name of a variable of TensorFlow or Keras, whose value others change."""
+    made = script.values(node) if isinstance(node, ast.Name | ast.Attribute) else []
+    return any(isinstance(each, ast.Call) and script.called(each) in VARIABLES for each in made)
 
 
 class ParallelMap(Kind):
@@ -174,7 +186,7 @@ class Cache(Kind):
             if reason is not None:
                 raise Unsure(f"a cache here would keep what is to change: {reason}")
         if shuffles:
-            MoveCache.check_shuffles(script, chain, link, shuffles)
+            MoveCache.check_shuffles(script, chain, link, shuffles, link)
         return shuffles
 
     @staticmethod
@@ -302,7 +314,7 @@ class MoveCache(Kind):
         if target is None:
             raise Unsure("no map that always gives the same follows the cache")
         if shuffles:
-            self.check_shuffles(script, chain, link, shuffles)
+            self.check_shuffles(script, chain, link, shuffles, target)
         check_size(place, target)
         for moved in (link, *shuffles):
             draft.unchain(moved.node)
@@ -312,8 +324,13 @@ class MoveCache(Kind):
         return place.edit(draft, does, stale)
 
     @staticmethod
-    def check_shuffles(script: Script, chain: Chain, link: Link, shuffles: list[Link]) -> None:
+    def check_shuffles(script: Script, chain: Chain, link: Link, shuffles: list[Link], target: Link) -> None:
         """Raises Unsure where a shuffle cannot go behind the map that follows it."""
+        own = {each.node for each in chain.links}
+        for call in script.calls:
+            inside = any(each in own for each in (call, *script.ancestors(call)))
+            if shuffles[0].line < call.lineno < target.line and not inside:
+                raise Unsure("what is done before the map may use the shuffle, or draw random numbers before it")
         for other in script.chains():
             if other is not chain and any(each in other.links for each in (link, *shuffles)):
                 raise Unsure("another pipeline uses the same cache or shuffle")

@@ -5,38 +5,25 @@ from __future__ import annotations
 import ast
 import re
 
-from fitscope.effects import changed_in_place, changes_outside, reached, state_of
+from fitscope.effects import changes_in_place, reached, read_outside, same_things
 from fitscope.fixes.aliases import only_read
 from fitscope.fixes.draft import Draft, Unsure
 from fitscope.fixes.kind import Kind, Place
 from fitscope.fixes.loaders import MoreWorkers, drawn_once_less, is_data_loader, is_torch, takes_workers
+from fitscope.fixes.sameness import NETWORK, OPENERS, differs
 from fitscope.model import Edit
 from fitscope.source import LOADER_BASES, Script
 from fitscope.syntax import Function, listed
 
-WRITES = frozenset(
-    listed(
-        "debug dump imwrite info log makedirs mkdir post put remove rename replace_file request_write rmtree save "
-        "savetxt savez savez_compressed send sendall symlink_to to_csv touch unlink warning write write_bytes "
-        "write_file write_text writelines"
-    )
-)
-"""What a function that is called less often would leave undone."""
-CLOCKS = listed(
-    "datetime.datetime.now datetime.date.today os.getpid os.urandom time.monotonic time.perf_counter time.time"
-)
-NETWORK = listed("http. requests. socket. urllib.request. boto3. google.cloud. s3fs. fsspec.")
 OF_STRINGS = frozenset(
     listed(
-        "as_posix decode encode endswith exists lower name parent read_bytes read_text replace rsplit split "
+        "as_posix decode encode endswith exists lower read_bytes read_text rsplit split "
         "splitlines startswith stem strip suffix title upper with_name with_suffix"
     )
 )
 """What only strings, bytes and paths have."""
-OPENERS = listed(
-    "cv2.imread imageio.imread json.loads librosa.load nibabel.load numpy.load numpy.loadtxt open os.path.basename "
-    "os.path.join os.path.splitext pandas.read_csv pathlib.Path PIL.Image.open scipy.io.wavfile.read soundfile.read"
-)
+ITERATORS = listed("csv. enumerate filter iter itertools. map open reversed zip")
+"""What can be gone through once."""
 READS = listed("imread load loadtxt open read read_csv")
 FEW_PASSES, MANY_PASSES = 3, 10
 """Epochs from which on to load once is worth more than threads, and processes, that wait side by side."""
@@ -162,10 +149,12 @@ def _check(place: Place, function: ast.FunctionDef) -> None:
         raise Unsure(f"{name} takes nothing that its results could be kept for")
     if script.mentioned(function):
         raise Unsure(f"{name} is handed on as a value")
+    outer = script.function_of(function)
+    if any(outer in reached(script, loader.function, 4) for loader in script.loaders()):
+        raise Unsure(f"{name} is made anew in every call, and would forget what it gave")
     fits = [call.lineno for text, call in place.fit_calls() if text.path == place.text.path]
-    reason = state_of(script, function) or changes_outside(script, function) or _outside(script, function)
-    reason = reason or changed_in_place(script, function, min(fits, default=10**9))
-    reason = reason or _set_elsewhere(place, function)
+    reason = differs(script, function, min(fits, default=10**9)) or _set_elsewhere(place, function)
+    reason = reason or _gone_through_once(script, function)
     if reason is not None:
         raise Unsure(f"what {name} gives cannot be kept: {reason}")
     owner = script.class_of(function) if script.parameters(function) != _names(function) else None
@@ -185,46 +174,42 @@ def _names(function: ast.FunctionDef) -> list[str]:
     return [item.arg for item in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
 
 
-def _outside(script: Script, function: Function) -> str | None:
-    """What a function does beside giving a result, or takes from elsewhere."""
-    for each in reached(script, function, 4):
-        for node in script.own(each):
-            if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
-                root = _root(node)
-                if isinstance(root, ast.Name) and root.id in script.parameters(each):
-                    return f"it changes {root.id}, which it is given"
-            added = node.target if isinstance(node, ast.AugAssign) else None
-            if isinstance(added, ast.Name) and added.id in script.parameters(each):
-                return f"it may change {added.id}, which it is given"
-            if not isinstance(node, ast.Call):
-                continue
-            name = script.called(node)
-            if name.startswith(CLOCKS):
-                return f"it calls {name}"
-            if name.rpartition(".")[2] in WRITES or script.method(node) in WRITES:
-                return f"it calls {ast.unparse(node.func)}, which does more than give a result"
-            mode = script.argument(node, "mode", 1) if name == "open" else None
-            if mode is not None and script.literal(mode) not in ("r", "rb", "rt"):
-                return "it opens a file to write to it"
+def _gone_through_once(script: Script, function: Function) -> str | None:
+    """The iterator that a function returns: whoever gets it again would find it empty."""
+    waiting = list(script.returned(function))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Tuple | ast.List):
+            waiting += node.elts
+        elif isinstance(node, ast.Name):
+            waiting += [value for value in script.values(node) if not isinstance(value, ast.Name)]
+        elif isinstance(node, ast.Dict):
+            waiting += node.values
+        elif isinstance(node, ast.GeneratorExp) or (
+            isinstance(node, ast.Call) and script.called(node).startswith(ITERATORS)
+        ):
+            return f"{ast.unparse(node)} can be gone through once"
     return None
 
 
 def _set_elsewhere(place: Place, function: Function) -> str | None:
-    """What another file sets of the objects that a function reads."""
-    script = place.script
-    nodes = [node for each in reached(script, function, 4) for node in script.own(each)]
-    read = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
+    """What another file sets or changes of what a function reads."""
+    read = read_outside(place.script, function)
+    owner = place.script.class_of(function)
     for text in place.project.texts():
-        for node in text.script.parents if text.path != place.text.path else ():
+        script = text.script
+        if text.path == place.text.path:
+            continue
+        made = [call for other, call in place.made(owner) if other is text] if owner is not None else []
+        given = [item for call in made for item in (*call.args, *(word.value for word in call.keywords))]
+        known = read.union(*(same_things(script, item) for item in given))
+        for node in script.parents:
             if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and node.attr in read:
                 return f"{text.name} sets {ast.unparse(node)}"
+        for node, changed in changes_in_place(script):
+            if script.function_of(node) is not None and same_things(script, changed) & known:
+                return f"{text.name} changes {ast.unparse(changed)}"
     return None
-
-
-def _root(node: ast.AST) -> ast.AST:
-    while isinstance(node, ast.Attribute | ast.Subscript):
-        node = node.value
-    return node
 
 
 def _check_owner(place: Place, owner: ast.ClassDef) -> None:
@@ -235,6 +220,10 @@ def _check_owner(place: Place, owner: ast.ClassDef) -> None:
     known = (*LOADER_BASES, "object")
     if not all(script.local_class(base) is not None or script.dotted(base) in known for base in owner.bases):
         raise Unsure(f"{owner.name} derives from a class that is out of sight")
+    for text in place.project.texts():
+        for each in text.script.classes:
+            if any(ast.unparse(base).rpartition(".")[2] == owner.name for base in each.bases):
+                raise Unsure(f"{each.name} derives from {owner.name}, and may do otherwise")
 
 
 def _check_items(place: Place, owner: ast.ClassDef) -> None:
@@ -257,15 +246,38 @@ def _check_items(place: Place, owner: ast.ClassDef) -> None:
                 raise Unsure("items go to the training as they are")
     if "__getitems__" in place.script.methods(owner):
         raise Unsure(f"{owner.name} gives several items at once")
-    for text, made in place.made(owner):
-        parent = text.script.parents.get(made)
-        if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name):
-            for use in text.script.references(parent.targets[0].id):
-                around = text.script.parents.get(use)
-                if isinstance(around, ast.Subscript | ast.For | ast.comprehension):
-                    raise Unsure(f"items of {owner.name} are also used elsewhere")
-        elif not isinstance(parent, ast.Call | ast.keyword | ast.Return | ast.Tuple):
-            raise Unsure(f"items of {owner.name} are also used elsewhere")
+    if not all(_is_loaded_from(text.script, made) for text, made in place.made(owner)):
+        raise Unsure(f"items of {owner.name} are also used elsewhere")
+
+
+def _is_loaded_from(script: Script, node: ast.expr, depth: int = 4) -> bool:
+    """Whether a dataset goes to trainings and DataLoaders only, which change none of its items."""
+    parent = script.parents.get(node)
+    if isinstance(parent, ast.keyword):
+        parent = script.parents.get(parent)
+    if not depth:
+        return False
+    if isinstance(parent, ast.Call):
+        if script.called(parent) == "len" or script.method(parent) in ("evaluate", "fit", "predict"):
+            return True
+        if script.called(parent) in ("torch.utils.data.Subset", "torch.utils.data.random_split"):
+            return _is_loaded_from(script, parent, depth - 1)
+        return is_data_loader(script, parent)
+    if isinstance(parent, ast.Tuple | ast.IfExp):
+        return _is_loaded_from(script, parent, depth - 1)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr != "__getitem__"
+    if isinstance(parent, ast.Return):
+        function = script.function_of(parent)
+        callers = script.callers(function) if function is not None else []
+        return bool(callers) and all(_is_loaded_from(script, call, depth - 1) for call in callers)
+    if not isinstance(parent, ast.Assign):
+        return False
+    names = [each for target in parent.targets for each in ast.walk(target) if isinstance(each, ast.expr)]
+    if not all(isinstance(each, ast.Name | ast.Tuple | ast.Starred) for each in names):
+        return False
+    uses = [use for each in names if isinstance(each, ast.Name) for use in script.references(each.id)]
+    return all(_is_loaded_from(script, use, depth - 1) for use in uses if isinstance(use, ast.Name))
 
 
 def _called_objects(place: Place, owner: ast.ClassDef | None) -> list[ast.Call]:
@@ -303,7 +315,8 @@ def _is_key(script: Script, function: ast.FunctionDef, name: str, item: ast.expr
         counted = any(_counts(script, each.value) for each in script.bindings(item))
         return counted or _used_as_key(script, function, name)
     outer = script.function_of(item)
-    if outer is not None and item.id in script.parameters(outer):  # handed on
+    kept = all(each.how == "parameter" for each in script.bindings(item))
+    if outer is not None and item.id in script.parameters(outer) and kept:  # handed on
         callers = script.callers(outer)
         return bool(callers) and all(
             (given := script.argument(call, item.id, script.parameters(outer).index(item.id))) is not None
@@ -321,8 +334,14 @@ def _goes_through(script: Script, name: ast.Name) -> bool:
     )
 
 
-def _counts(script: Script, source: ast.expr | None) -> bool:
-    return isinstance(source, ast.Call) and script.called(source) == "range"
+def _counts(script: Script, source: ast.expr | None, depth: int = 4) -> bool:
+    """Whether what a loop goes through are whole numbers: a range, or a part of one."""
+    if isinstance(source, ast.Call):
+        return script.called(source) in ("range", "numpy.arange")
+    if isinstance(source, ast.Subscript):
+        return isinstance(source.slice, ast.Slice) and _counts(script, source.value, depth)
+    values = script.values(source) if source is not None and depth else []
+    return bool(values) and all(_counts(script, value, depth - 1) for value in values)
 
 
 def _used_as_key(script: Script, function: ast.FunctionDef, name: str, depth: int = 2) -> bool:
@@ -347,10 +366,6 @@ def _used_as_key(script: Script, function: ast.FunctionDef, name: str, depth: in
                 position = parent.args.index(node)
                 if position < len(names) and _used_as_key(script, inner, names[position], depth - 1):
                     return True
-        if isinstance(parent, ast.Subscript) and parent.slice is node:
-            return True
-        if isinstance(parent, ast.Tuple) and isinstance(script.parents.get(parent), ast.Subscript):
-            return True
         if _formats_number(script, node):
             return True
     return False
@@ -365,7 +380,7 @@ def _formats_number(script: Script, node: ast.Name) -> bool:
     text = script.literal(whole.left)
     marks = re.findall(r"%[-0-9.]*([a-z])", text) if isinstance(text, str) else []
     position = parent.elts.index(node) if isinstance(parent, ast.Tuple) else 0
-    return position < len(marks) and marks[position] in ("d", "f", "s")
+    return position < len(marks) and marks[position] in ("d", "f")
 
 
 def _risk(script: Script, function: Function) -> str:

@@ -18,6 +18,8 @@ SELDOM = 5
 PATIENCE = 4
 FEW_ROWS, MANY_ROWS = 8, 256
 """A batch of a validation that is tiny, and one that is not."""
+FEW_TIMES = 8
+"""A validation keeps nothing for gradients: so many times the rows take about as much memory."""
 KERAS_BATCH = 32
 TIMES = (2, 5, 10, 20, 50)
 AT_LEAST = 3
@@ -121,7 +123,11 @@ class ValidateInLargeBatches(Kind):
         made = values[0] if len(values) == 1 else data
         draft = place.draft(text)
         most = FEW_ROWS if place.unsafe else KERAS_BATCH  # to validate seldom gains more
+        if script.argument(call, "validation_steps") is not None:
+            raise Unsure("the validation counts its batches")
         if isinstance(made, ast.Call) and is_data_loader(script, made):
+            if {word.arg for word in made.keywords} & {"batch_sampler", "drop_last"} or len(made.args) > 3:
+                raise Unsure("what its loader makes of other batches cannot be told from the source")
             size = script.argument(made, "batch_size", 1)
             now = script.literal(size) if size is not None else 1
             if not isinstance(now, int) or now > most or (isinstance(data, ast.Name) and _read(script, data) > 1):
@@ -135,12 +141,39 @@ class ValidateInLargeBatches(Kind):
                 raise Unsure("what it validates on, or in which batches, is out of sight")
             size = script.argument(call, "batch_size", 2)
             now = script.literal(size) if size is not None else KERAS_BATCH
-            if not isinstance(now, int) or now > most or script.argument(call, "validation_steps") is not None:
-                raise Unsure("the validation takes many rows at once already, or counts its batches")
+            if not isinstance(now, int) or now > most:
+                raise Unsure("the validation takes many rows at once already")
             draft.set_keyword(call, "validation_batch_size", str(MANY_ROWS))
         own = _own_measures(place)
         risk = f"{own} may be another number for larger batches" if own else ""
+        if now == 1 and isinstance(made, ast.Call) and not _alike(script, script.argument(made, "dataset", 0)):
+            risk = risk or "rows of different shapes do not fit into one batch"
+        if _trained(script, call) * FEW_TIMES < MANY_ROWS:
+            risk = risk or f"a batch takes {MANY_ROWS // now} times the memory"
         return place.edit(draft, f"validates {MANY_ROWS} rows at once; the last digits may differ", risk)
+
+
+def _alike(script: Script, node: ast.expr | None, depth: int = 4) -> bool:
+    """Whether the rows of a dataset have one shape, as they are those of tensors."""
+    if isinstance(node, ast.Call):
+        name = script.called(node)
+        whole = script.argument(node, "dataset", 0) if name == "torch.utils.data.random_split" else None
+        return name == "torch.utils.data.TensorDataset" or (whole is not None and _alike(script, whole, depth - 1))
+    nodes = [binding.node for binding in script.bindings(node)] if isinstance(node, ast.Name) and depth else []
+    return bool(nodes) and all(
+        isinstance(each, ast.Assign) and _alike(script, each.value, depth - 1) for each in nodes
+    )
+
+
+def _trained(script: Script, fit: ast.Call) -> int:
+    """How many rows a batch of a training has, as far as the source shows."""
+    data = script.argument(fit, "x", 0)
+    values = script.values(data) if data is not None else []
+    made = values[0] if len(values) == 1 else data
+    loads = isinstance(made, ast.Call) and is_data_loader(script, made)
+    size = script.argument(made, "batch_size", 1) if loads else script.argument(fit, "batch_size", 2)  # type: ignore[arg-type]
+    number = script.literal(size) if size is not None else 1 if loads else KERAS_BATCH
+    return number if isinstance(number, int) else 1
 
 
 def _read(script: Script, name: ast.Name) -> int:
@@ -148,14 +181,26 @@ def _read(script: Script, name: ast.Name) -> int:
 
 
 def _own_measures(place: Place) -> str:
-    """A loss or a metric of the user's own, which need not be a mean over rows."""
+    """A loss or a metric that is not one of Keras, and need not be a mean over rows."""
     for text in place.project.texts():
         script = text.script
+        for name in ("add_loss", "test_step"):
+            if script.references(name) or any(getattr(each, "name", "") == name for each in script.functions):
+                return f"what {name} computes"
         for call in script.model_calls("compile"):
-            given = [script.argument(call, "loss", 1), script.argument(call, "metrics")]
-            for item in (node for each in given if each is not None for node in ast.walk(each)):
-                if isinstance(item, ast.Name) and (script.function(item) or script.local_class(item)):
-                    return item.id
+            waiting = [script.argument(call, "loss", 1), script.argument(call, "metrics", 3)]
+            while waiting:
+                item = waiting.pop()
+                if isinstance(item, ast.List | ast.Tuple):
+                    waiting += item.elts
+                elif isinstance(item, ast.Dict):
+                    waiting += item.values
+                elif isinstance(item, ast.Name) and script.values(item):
+                    waiting += [value for value in script.values(item) if not isinstance(value, ast.Name)]
+                elif item is not None and not isinstance(item, ast.Constant):
+                    made = item.func if isinstance(item, ast.Call) else item
+                    if not (script.dotted(made) or "").startswith("keras."):
+                        return ast.unparse(made)
     return ""
 
 
@@ -182,6 +227,8 @@ class ValidateSample(Kind):
             ]
             if not all(isinstance(item, ast.Name | ast.Attribute | ast.Subscript) for item in parts):
                 raise Unsure("what it validates on is computed in place")
+            if any(isinstance(value, ast.Dict | ast.List) for item in parts for value in script.values(item)):
+                raise Unsure("what it validates on is no array")
             for item in parts:
                 draft.replace(item, f"{draft.source(item)}[:{rows}]")
         elif isinstance(data, ast.Name | ast.Attribute) and self._is_pair(script, call, data):

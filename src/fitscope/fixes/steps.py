@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from fitscope.effects import changes_outside, graph_obstacle, reached, state_of
+from fitscope.effects import RANDOM, changes_outside, graph_obstacle, reached, state_of
 from fitscope.fixes.draft import Unsure
 from fitscope.fixes.execution import changes_inside, in_loop, receiver
 from fitscope.fixes.kind import Kind, Place, only
@@ -20,6 +20,15 @@ OF_KERAS = listed(
 )
 STATEFUL = listed("add_loss apply apply_gradients assign assign_add assign_sub reset_state result update_state")
 """Methods that change what Keras keeps, which a function that jax.jit compiles must not."""
+FRAMEWORKS = listed("jax. keras. numpy. tensorflow. torch. tqdm.")
+AT_COMPILATION = (*RANDOM, *listed("datetime. input logging. next print time."))
+"""What is called when a function is compiled, and in every round that compiles one."""
+ELEMENTWISE = frozenset(
+    listed(
+        "abs add array asarray clip cos divide exp float32 log log1p maximum minimum multiply power sigmoid sin sqrt "
+        "square subtract tanh where"
+    )
+)
 KERAS_BATCH = 32
 LENGTHS = 32
 """What the length of a batch becomes a multiple of."""
@@ -83,6 +92,9 @@ def _jit_obstacle(script: Script, function: ast.FunctionDef) -> str | None:
         for node in script.own(each):
             if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Match | ast.For):
                 return f"its line {node.lineno} decides or repeats"
+            drawn = script.called(node) if isinstance(node, ast.Call) else ""
+            if drawn.startswith(RANDOM) and not drawn.startswith("jax.random."):
+                return f"it calls {drawn}, which would draw once"
             if isinstance(node, ast.Call) and script.method(node) in STATEFUL:
                 return f"it calls {ast.unparse(node.func)}, which changes what Keras keeps"
             if isinstance(node, ast.Call) and script.is_model(node.func) and not script.method(node):
@@ -93,22 +105,51 @@ def _jit_obstacle(script: Script, function: ast.FunctionDef) -> str | None:
     if not callers or not any(script.loops(call) for call in callers):
         return "no loop in sight calls it"
     for call in callers:
-        for item in (*call.args, *(word.value for word in call.keywords)):
-            if isinstance(item, ast.Starred) or not _is_data(script, item):
+        named = [(word.arg or "", word.value) for word in call.keywords]
+        for name, item in (*zip(script.parameters(function), call.args, strict=False), *named):
+            if isinstance(item, ast.Starred) or not name or not _is_data(script, item):
                 return f"{ast.unparse(item)}, which it is called with, may be no array"
+            reason = _other_use(script, function, name) if is_number(script, item) else None
+            if reason is not None:
+                return reason
     return None
 
 
-def _is_data(script: Script, node: ast.expr) -> bool:
-    """Whether an argument may be an array, a number or a tree of them: it is no string, switch, function or model."""
+def _is_data(script: Script, node: ast.expr, depth: int = 3) -> bool:
+    """Whether an argument may be an array, a number or a tree of them: it is no string, switch, function or model.
+
+    The batches of another framework are no arrays of JAX, either.
+    """
     if isinstance(node, ast.Constant):
         return type(node.value) in (int, float)
+    for binding in script.bindings(node) if isinstance(node, ast.Name) else ():
+        source = binding.node.value if isinstance(binding.node, ast.Assign) else None
+        if binding.how == "loop" and script.modules & {"tensorflow", "torch"}:
+            return False
+        if (
+            binding.how == "other"
+            and isinstance(source, ast.Name)
+            and not (depth and _is_data(script, source, depth - 1))
+        ):
+            return False
+        function = script.function_of(binding.node) if binding.how == "parameter" else None
+        given = script.given(function, binding.node.arg) if function is not None else [node]  # type: ignore[attr-defined]
+        if function is not None and not (
+            depth and given and all(each is not None and _is_data(script, each, depth - 1) for each in given)
+        ):
+            return False
     if isinstance(node, ast.Lambda) or script.function(node) is not None or script.is_model(node):
         return False
     made = [value for value in script.values(node) if isinstance(value, ast.Call)]
-    if any(script.called(value).startswith(OF_KERAS) for value in made):
+    if any(script.called(value).startswith(OF_KERAS) or _is_plain_object(script, value) for value in made):
         return False
     return not any(isinstance(value, ast.Constant) and not _is_data(script, value) for value in script.values(node))
+
+
+def _is_plain_object(script: Script, call: ast.Call) -> bool:
+    """Whether a call makes an object of a class of the script, which JAX does not take apart."""
+    owner = script.local_class(call.func)
+    return owner is not None and [script.dotted(base) for base in owner.bases] != ["typing.NamedTuple"]
 
 
 class StepOnce(Kind):
@@ -129,6 +170,7 @@ class StepOnce(Kind):
         text, step, loop = only(found, "place where a loop makes a compiled function")
         script = text.script
         moved = _moved(script, step, loop)
+        _check_rounds(script, moved, loop)
         draft = place.draft(text)
         for each in moved:
             draft.hoist(each, loop)
@@ -179,7 +221,12 @@ def _moved(script: Script, step: ast.stmt, loop: ast.For | ast.While) -> list[as
                 waiting.append(found)
     for each in moved:
         target = each.name if isinstance(each, ast.FunctionDef) else ast.unparse(each.targets[0])  # type: ignore[attr-defined]
-        bound = [node for node in ast.walk(loop) if _binds(node, target)]
+        scope = script.function_of(loop) or script.tree
+        bound = [
+            node
+            for node in ast.walk(scope)
+            if _binds(node, target) and script.function_of(node) is script.function_of(loop)
+        ]
         if len(bound) != 1:
             raise Unsure(f"{target} is set more than once")
     maker = (
@@ -196,6 +243,33 @@ def _moved(script: Script, step: ast.stmt, loop: ast.For | ast.While) -> list[as
             if isinstance(part, ast.Call) and _is_kept(script, part):
                 raise Unsure(f"every round makes {ast.unparse(part.func)} anew")
     return sorted(moved, key=lambda each: each.lineno)
+
+
+def _check_rounds(script: Script, moved: list[ast.stmt], loop: ast.For | ast.While) -> None:
+    """Raises Unsure where what is compiled anew in a round may be another thing, though its code is the same."""
+    steps = [each if isinstance(each, ast.FunctionDef) else script.function(each.value) for each in moved]  # type: ignore[attr-defined]
+    inside = [each for step in steps if step is not None for each in reached(script, step, 4)]
+    for each in inside:
+        reason = changes_outside(script, each)
+        if reason is not None:
+            raise Unsure(f"every round may need a new one: {reason}")
+        for call in script.own_calls(each):
+            name = script.called(call)
+            if name.startswith(AT_COMPILATION) and not name.startswith("jax.random."):
+                raise Unsure(f"{name} is called anew whenever it is compiled")
+    used = {name.id for each in moved for name in _free_names(script, each)}
+    used -= {name for each in inside for name in script.parameters(each)}
+    rest = [node for part in loop.body if part not in moved for node in ast.walk(part)]
+    called = [script.function(node.func) for node in rest if isinstance(node, ast.Call)]
+    others = [each for one in called if one is not None for each in reached(script, one) if each not in inside]
+    for node in (*rest, *(node for each in others for node in script.own(each))):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr == "trainable":
+            raise Unsure(f"{ast.unparse(node)} changes from round to round")
+        if not isinstance(node, ast.Call) or script.function(node.func) is not None:
+            continue
+        given = {each.id for item in node.args for each in ast.walk(item) if isinstance(each, ast.Name)}
+        if given & used and not script.called(node).startswith((*FRAMEWORKS, ".append", "len", "print")):
+            raise Unsure(f"{ast.unparse(node.func)}, whose code is out of sight, may change what it uses")
 
 
 def _free_names(script: Script, statement: ast.stmt) -> list[ast.Name]:
@@ -428,11 +502,9 @@ def _other_use(script: Script, function: Function, name: str, depth: int = 3) ->
         parent = script.parents.get(node)
         if isinstance(parent, ast.Attribute):  # a field of a record
             used, parent = parent, script.parents.get(parent)
-        if isinstance(parent, ast.BinOp | ast.UnaryOp) and isinstance(node.ctx, ast.Load):
+        if isinstance(node.ctx, ast.Load) and _meets_array(script, used, name):
             continue
         if isinstance(parent, ast.Call) and used in parent.args:
-            if script.called(parent).startswith(("jax.numpy.", "keras.ops.")) and parent.args[0] is used:
-                continue
             inner = _derivative(script, parent) or script.function(parent.func)
             names = script.parameters(inner) if inner is not None else []
             position = parent.args.index(used)
@@ -442,6 +514,23 @@ def _other_use(script: Script, function: Function, name: str, depth: int = 3) ->
                     continue
         return unsure
     return None
+
+
+def _meets_array(script: Script, node: ast.expr, name: str) -> bool:
+    """Whether a number is computed with until an array is a part of that: what is made of numbers may be a shape."""
+    met = False
+    parent = script.parents.get(node)
+    while isinstance(parent, ast.BinOp | ast.UnaryOp):
+        if isinstance(parent, ast.BinOp):
+            other = parent.right if parent.left is node else parent.left
+            names = [each for each in ast.walk(other) if isinstance(each, ast.Name) and each.id != name]
+            met = met or any(script.literal(each) is None and not is_number(script, each) for each in names)
+        node, parent = parent, script.parents.get(parent)
+    if isinstance(parent, ast.Call) and script.called(parent).startswith(("jax.numpy.", "keras.ops.")):
+        return met or (parent.args[:1] == [node] and script.called(parent).rpartition(".")[2] in ELEMENTWISE)
+    if isinstance(parent, ast.Tuple):
+        return met and isinstance(script.parents.get(parent), ast.Return)
+    return met and not isinstance(parent, ast.Slice | ast.Subscript | ast.keyword)
 
 
 class RepeatedEpoch(Kind):
@@ -462,7 +551,7 @@ class RepeatedEpoch(Kind):
             raise Unsure("this fit has arguments that go by epochs")
         x, y = script.argument(call, "x", 0), script.argument(call, "y", 1)
         epochs = words.get("epochs")
-        if epochs is None or not _is_array(script, x) or not _is_array(script, y):
+        if epochs is None or not _is_array(script, x) or not _is_array(script, y) or _inputs(place) > 1:
             raise Unsure("what it trains on, or for how long, is out of sight")
         if script.literal(words.get("verbose")) not in (0, 2):
             raise Unsure("a progress bar shows its epochs")
@@ -479,7 +568,7 @@ class RepeatedEpoch(Kind):
         return place.edit(
             draft,
             "the same steps in one epoch",
-            "the history has one record instead of one for each step",
+            "the history, and what is printed, has one record instead of one for each step",
         )
 
 
@@ -513,8 +602,11 @@ class FitInSteps(Kind):
         epochs = script.literal(words["epochs"]) if "epochs" in words else 1
         if epochs != 1 or not isinstance(x, ast.Name) or not isinstance(y, ast.Name):
             raise Unsure("it trains for more than one epoch, or on more than two arrays with names")
-        if not place.project.on_arrays("fit", place.finding.where) or _inputs(place) > 1:
+        arrays = _is_array(script, x) and _is_array(script, y) and "scipy" not in script.modules
+        if not arrays or not place.project.on_arrays("fit", place.finding.where) or _inputs(place) > 1:
             raise Unsure("that it trains on arrays cannot be told from the run")
+        if any(each.script.references("history") for each in place.project.texts()):
+            raise Unsure("what fit notes in the model's history is used")
         draft = place.draft()
         if draft.indent_of(statement) != draft.line_before(statement):
             raise Unsure("the statement shares its line with another one")
@@ -532,7 +624,9 @@ class FitInSteps(Kind):
             f"{indent}{tab}{receiver(call)}.train_on_batch({x.id}{part}, {y.id}{part})",
         )
         ordered = script.literal(words.get("shuffle")) is False
+        silent = script.literal(words.get("verbose")) == 0
         risk = "" if ordered else "fit shuffles the rows, and train_on_batch does not"
+        risk = risk or ("" if silent else "no progress is shown")
         return place.edit(draft, "the same steps, without a pipeline and an epoch of their own", risk)
 
 

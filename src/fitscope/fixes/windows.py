@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+import math
 
 from fitscope.fixes.draft import Draft, Unsure
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.model import Edit
 from fitscope.pipelines import Chain, Link
 from fitscope.source import Script
+from fitscope.syntax import line_of
+
+MANY = 100
+"""A window of so many rows that all of them at once may not fit into memory."""
 
 
 class Frames(Kind):
@@ -26,15 +31,18 @@ class Frames(Kind):
             if any(first <= each.line <= last for each in chain.links):
                 found.setdefault(link.node, (chain, link))
         chain, window = only(list(found.values()), "window of a series at this place")
-        if any(window in other.links and other is not chain for other in script.chains()):
-            raise Unsure("several pipelines use the same windows")
         source, flat = self._around(chain, window)
+        if any({source, window} & set(other.links) and other is not chain for other in script.chains()):
+            raise Unsure("several pipelines use the same series")
+        if not self._is_alone(script, source, window):
+            raise Unsure("the series is used before its windows are cut")
         size = script.argument(window.node, "size", 0)
         if size is None or not self._flattens(script, flat, size):
             raise Unsure("that the windows become rows of one length cannot be told from the source")
         words = {keyword.arg: keyword.value for keyword in window.node.keywords}
         if (
             set(words) - {"size", "shift", "drop_remainder"}
+            or len(window.node.args) > 2
             or script.literal(words.get("drop_remainder")) is not True
         ):
             raise Unsure("windows at the end may be shorter than the others")
@@ -44,6 +52,8 @@ class Frames(Kind):
         draft = place.draft()
         step = script.argument(window.node, "shift", 1)
         frame = draft.name("tensorflow.signal.frame", source.node)
+        if isinstance(step, ast.Constant) and step.value is None:
+            step = None
         every = draft.source(step) if step is not None else draft.source(size)
         draft.replace(series, f"{frame}({draft.source(series)}, {draft.source(size)}, {every}, axis=0)")
         draft.unchain(window.node)
@@ -51,7 +61,28 @@ class Frames(Kind):
         does = "all windows are cut at once, which takes memory for each of them"
         if self._batch_first(script, draft, chain, flat):
             does += ", and batches are divided instead of single rows"
-        return place.edit(draft, does)
+        times = _number(script, size)
+        many = times is None or times > MANY
+        risk = f"all windows are in memory at once: {draft.source(size)} times as much as the series" if many else ""
+        return place.edit(draft, does, risk)
+
+    @staticmethod
+    def _is_alone(script: Script, source: Link, window: Link) -> bool:
+        """Whether nobody but the windows gets the dataset of a series."""
+        if isinstance(window.node.func, ast.Attribute) and window.node.func.value is source.node:
+            return True
+        assign = script.parents.get(source.node)
+        if not isinstance(assign, ast.Assign) or not isinstance(assign.targets[0], ast.Name):
+            return False
+        bindings = script.bindings(assign.targets[0])
+        again = [each.node for each in bindings if line_of(each.node) > assign.lineno]
+        end = getattr(again[0], "end_lineno", 0) if again else math.inf
+        uses = [
+            each
+            for each in script.references(assign.targets[0].id)
+            if isinstance(each, ast.Name) and script.bindings(each) is bindings and assign.lineno < each.lineno <= end
+        ]
+        return len(uses) == len(assign.targets) == 1
 
     @staticmethod
     def _around(chain: Chain, window: Link) -> tuple[Link, Link]:
@@ -101,6 +132,25 @@ class Frames(Kind):
         draft.unchain(cut.node)
         draft.chain(batch.node, written)
         return True
+
+
+def _number(script: Script, node: ast.expr, depth: int = 3) -> int | None:
+    """A whole number that the source shows, where a function is called with it, too."""
+    value = script.literal(node)
+    if type(value) is int or not depth:
+        return value if type(value) is int else None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        parts = [_number(script, side, depth) for side in (node.left, node.right)]
+        known = [part for part in parts if part is not None]
+        return sum(known) if len(known) == len(parts) else None
+    function = script.function_of(node)
+    if not isinstance(node, ast.Name) or function is None:
+        return None
+    given = [
+        _number(script, each, depth - 1) if each is not None else None for each in script.given(function, node.id)
+    ]
+    numbers = [each for each in given if each is not None]
+    return max(numbers) if numbers and len(numbers) == len(given) else None
 
 
 def _is_piece(script: Script, node: ast.expr, names: list[str]) -> bool:
