@@ -9,9 +9,9 @@ and the narrow network of an article: which layer is named first, and the ratio 
 and as `fit` shows it.
 
 For account and ablation alike the allocator keeps its memory. By itself glibc gives blocks above 32 MB back to the
-system after each step and takes them anew; then every page of them costs a fault. The step of the convolutional network
-on JAX is just above that (8,300 faults, a sixth of its time), and without any one of its layers below: each ablation
-would save the same faults, and all of them together would save more than the step.
+system after each step and takes them anew; then every page of them costs a fault. The step of the convolutional
+network on JAX is just above that (8,300 faults, a sixth of its time), and without any one of the layers taken out
+below: each ablation would save the same faults, and all of them together would save more than the step.
 """
 
 from __future__ import annotations
@@ -221,9 +221,7 @@ def measured(name: str, backend: str, settings: dict[str, str] | None = None) ->
         return json.loads(_python([*command, "--train", name], backend, folder, settings))
 
 
-def _python(
-    words: list[str], backend: str, folder: str | None = None, settings: dict[str, str] | None = None
-) -> str:
+def _python(words: list[str], backend: str, folder: str | None = None, settings: dict[str, str] | None = None) -> str:
     environment = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3", **(settings or {})}
     done = subprocess.run(
         [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False

@@ -342,9 +342,8 @@ class Costs:
 def _usual(rounds: Sequence[Sequence[Step]]) -> list[list[Step]]:
     """The steps of each round without those that something held up; rounds of which nothing is left are left out.
 
-    What torch's profiler notes lies between the blocks of memory that a step uses again and again, and breaks them up.
-    Then the step takes new ones, and every page of these costs a fault: the same step may take ten times as long, in
-    most of a profile or in none of it. The fast ones are like those that the clock sees.
+    Under torch's profiler the same step may have tens of thousands of page faults that it does not have by the clock,
+    and take ten times as long, in most of a profile or in none of it. The fast steps are like those of the clock.
     """
     every = sorted(step.seconds for found in rounds for step in found)
     limit = HELD_UP * every[len(every) // 10]

@@ -211,8 +211,8 @@ def _xspace(data: bytes) -> tuple[list[tuple[float, float]], list[Segment]]:
 def _ends(plane: xspace.Plane, base: int) -> dict[object, float]:
     """When what began in one thread was over in another, by the number that both bear.
 
-    The thread that finishes an operation goes on with those that waited for it, and notes the end only after these: it
-    was over when they began.
+    The thread that finishes an operation goes on with those that waited for it, and notes the end only after these:
+    it was over when they began.
     """
     found: dict[object, float] = {}
     for line in plane.lines:
