@@ -30,6 +30,8 @@ WAIT = 600.0
 """Seconds until the script's first step."""
 MANY_STEPS = 50
 """Steps of a loop written by hand after which nothing else is waited for."""
+HELD_UP = 1.3
+"""A profiled step that takes so many times as long as the fast ones was held up."""
 PER_EVENT = 5e-6
 """Seconds that the profiler needs for one operation, at most."""
 MOSTLY = 0.5
@@ -72,7 +74,7 @@ def measure(
         step_seconds=costs.step.middle,
         plus_minus=costs.step.plus_minus,
         steps=sum(len(each) for each in fact["by_clock"]),
-        profiled_steps=sum(len(each) for each in rounds),
+        profiled_steps=sum(len(each) for each in costs.usual),
         profiled_seconds=costs.profiled,
         peak_flops=peak,
         bandwidth=bandwidth,
@@ -209,7 +211,8 @@ class Costs:
         if not steps:
             raise FitscopeError("the profile of the step holds no steps: the backend's profiler has seen nothing.")
         self.step = Measured.of([[long / each for long in found] for found in self.fact["by_clock"]], median)
-        self.profiled = median(step.seconds for step in steps) / each
+        self.usual = _usual(self.rounds)
+        self.profiled = median(step.seconds for found in self.usual for step in found) / each
         self.parts = self._divided()
         slower = self.profiled / self.step.middle
         if slower > 1.3:
@@ -221,7 +224,7 @@ class Costs:
 
     def _divided(self) -> dict[Scope, tuple[Spent, float]]:
         """Seconds of every scope in a step as long as the clock says, with half of its interval."""
-        corrected = [_without_profiler(step, self.step.middle, self.profiled) for step in self._usual()]
+        corrected = [_without_profiler(found, self.step.middle, self.profiled) for found in self.usual]
         names = {scope for found in corrected for shares in found for scope in shares}
         result = {}
         for scope in names:
@@ -230,14 +233,6 @@ class Costs:
             whole = self.step.middle
             result[scope] = (Spent(share.middle * whole, waiting * whole, 0), (share.plus_minus or 0.0) * whole)
         return result
-
-    def _usual(self) -> list[list[Step]]:
-        """The steps of each round without those that something held up."""
-        usual = []
-        for found in self.rounds:
-            limit = 1.3 * median([step.seconds for step in found]) if found else 0.0
-            usual.append([step for step in found if step.seconds <= limit])
-        return [found for found in usual if found]
 
     def _share_update(self) -> None:
         """Divides an update of all weights at once by their number."""
@@ -342,6 +337,18 @@ class Costs:
             update_seconds=found.update,
             **values,
         )
+
+
+def _usual(rounds: Sequence[Sequence[Step]]) -> list[list[Step]]:
+    """The steps of each round without those that something held up; rounds of which nothing is left are left out.
+
+    Under torch's profiler the same step may have tens of thousands of page faults that it does not have by the clock,
+    and take ten times as long, in most of a profile or in none of it. The fast steps are like those of the clock.
+    """
+    every = sorted(step.seconds for found in rounds for step in found)
+    limit = HELD_UP * every[len(every) // 10]
+    usual = [[step for step in found if step.seconds <= limit] for found in rounds]
+    return [found for found in usual if found]
 
 
 def _without_profiler(found: Sequence[Step], by_clock: float, profiled: float) -> list[dict[Scope, Spent]]:

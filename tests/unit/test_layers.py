@@ -113,6 +113,14 @@ def test_a_step_that_was_held_up_does_not_count():
     assert found["dense"].share == pytest.approx(0.8)
 
 
+def test_a_round_of_which_every_step_was_held_up_does_not_count():
+    fast = [step(0.010, f0=(8, 0), nobody=(2, 0))] * 3
+    slow = [step(0.1, f0=(8, 0), nobody=(92, 0))] * 8
+    costs = Costs(fact([row(0, "dense")]), [slow, fast, slow], None, None)
+    assert costs.usual == [fast]
+    assert next(cost.share for cost in costs.layers() if cost.name == "dense") == pytest.approx(0.8)
+
+
 def test_a_profile_without_steps_is_said_to_be_one():
     with pytest.raises(FitscopeError, match="no steps"):
         costs_of([row(0, "dense")], [])

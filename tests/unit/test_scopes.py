@@ -105,9 +105,10 @@ def test_a_fusion_belongs_to_the_heaviest_instruction_in_it():
     assert found["while"].holds
 
 
-def test_a_profile_of_tensorflow_and_xla_is_read_scope_by_scope(tmp_path):
+@pytest.mark.parametrize("noted_late", [False, True])
+def test_a_profile_of_tensorflow_and_xla_is_read_scope_by_scope(tmp_path, noted_late):
     path = tmp_path / "a.xplane.pb"
-    path.write_bytes(scoped_xspace())
+    path.write_bytes(scoped_xspace(noted_late))
     (step,) = scopes.read(path)
     found = {scope: round(1e3 * spent.seconds, 6) for scope, spent in step.scopes.items()}
     # 10 ms before the first operation; dot.1 goes on in another thread until 60 ms; the step ends at 100 ms.

@@ -107,8 +107,13 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-def scoped_xspace() -> bytes:
-    """A step of 100 ms: an operation of TensorFlow, then instructions of XLA, one of which goes on elsewhere."""
+def scoped_xspace(noted_late: bool = False) -> bytes:
+    """A step of 100 ms: an operation of TensorFlow, then instructions of XLA, one of which goes on elsewhere.
+
+    What ends it there may first go on with the instruction that waited for it, and note the end after that.
+    """
+    end = ("end: dot.1", 80.001, 0.001) if noted_late else ("end: dot.1", 60, 0.001)
+    goes_on = [("ThunkExecutor::Execute", 60, 20.0005)] if noted_late else []
     tensorflow = "StatefulPartitionedCall/fitscope.1./conv2d/Conv2D:_FusedConv2D"
     instruction = {"hlo_module": "jit_step", "program_id": 7}
     return hlo_program() + _plane(
@@ -116,7 +121,7 @@ def scoped_xspace() -> bytes:
         {
             "python": [("train", 0, 100)],
             "tf_Compute/1": [(tensorflow, 10, 20), ("dot.1", 30, 10), ("unknown::event", 50, 40)],
-            "tf_XLAEigen/2": [("end: dot.1", 60, 0.001), ("dot.2", 60, 20)],
+            "tf_XLAEigen/2": [("elsewhere", 5, 1), end, *goes_on, ("dot.2", 60, 20)],
         },
         {
             "train": {"step_num": 0},

@@ -27,7 +27,7 @@ _SCOPE = re.compile(re.escape(SCOPE) + r"(\w+)\.")
 _BACKWARD = ("gradient_tape/", "transpose(")
 _OPERATION = re.compile(r"^[^\s:]+:_?[A-Za-z]\w*$")
 _DEVICE = re.compile(r"^/device:(?!CUSTOM)\w+:\d+$")
-_ENDED = "end: "
+_ENDED, _GOES_ON = "end: ", "ThunkExecutor::Execute"
 _STEP = "ProfilerStep#"
 _ENGINE = "autograd::engine::evaluate_function"
 
@@ -209,12 +209,21 @@ def _xspace(data: bytes) -> tuple[list[tuple[float, float]], list[Segment]]:
 
 
 def _ends(plane: xspace.Plane, base: int) -> dict[object, float]:
-    """When what began in one thread was over in another, by the number that both bear."""
+    """When what began in one thread was over in another, by the number that both bear.
+
+    The thread that finishes an operation goes on with those that waited for it, and notes the end only after these:
+    it was over when they began.
+    """
     found: dict[object, float] = {}
     for line in plane.lines:
-        for name, start, _, raw in plane.events(line):
-            if name.startswith(_ENDED):
-                found[plane.stats(raw).get("_c")] = (start - base) / 1e12
+        events = sorted(plane.events(line), key=lambda event: (event[1] + event[2], -event[1]))
+        before: tuple[str, int] = ("", 0)
+        for name, start, _, raw in events:
+            if not name.startswith(_ENDED):
+                before = (name, start)
+                continue
+            over = before[1] if before[0] == _GOES_ON else start
+            found[plane.stats(raw).get("_c")] = (over - base) / 1e12
     return found
 
 
