@@ -52,10 +52,12 @@ def test_weights_and_history_are_equal_to_the_bit(tmp_path, backend):
     assert [region["call"] for region in report(tmp_path)["regions"]] == ["fit", "fit"]
 
 
-def test_a_callback_that_joins_in_the_middle_of_an_epoch_is_told_of_the_same_steps(tmp_path):
+@pytest.mark.parametrize("own_list", ["", "1"])
+def test_a_callback_that_joins_in_the_middle_of_an_epoch_is_told_of_the_same_steps(tmp_path, own_list):
     script = (
         TRAIN
         + """
+import os
 class Tells(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         print("told", batch)
@@ -65,14 +67,21 @@ class Brings(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         if batch == 3 and len(everyone.callbacks) == 2:
             everyone.callbacks.append(Tells())
-everyone = keras.callbacks.CallbackList([Brings()], add_history=True, model=model)
+class Everyone(keras.callbacks.CallbackList):
+    def on_train_batch_begin(self, batch, logs=None):
+        print("begins", batch)
+        super().on_train_batch_begin(batch, logs)
+kind = Everyone if os.environ.get("OWN_LIST") else keras.callbacks.CallbackList
+everyone = kind([Brings()], add_history=True, model=model)
 model.fit(x, y, verbose=0, epochs=2, callbacks=everyone)
 """
     )
-    code, bare, err = run(tmp_path, sys.executable, "train.py", script=script)
+    env = {"OWN_LIST": own_list}
+    code, bare, err = run(tmp_path, sys.executable, "train.py", script=script, env=env)
     assert code == 0, err
     assert "told 5" in bare
-    assert run(tmp_path, FITSCOPE, "run", "-o", "it.run", "train.py")[:2] == (0, bare)
+    assert ("begins 5" in bare) is bool(own_list)
+    assert run(tmp_path, FITSCOPE, "run", "-o", "it.run", "train.py", env=env)[:2] == (0, bare)
 
 
 def test_an_exception_is_printed_as_without_us(tmp_path):

@@ -317,7 +317,8 @@ def _batch_end(
             if call.executions == 1:
                 _note_settings(ledger, call, self.callbacks, device)
                 # Otherwise somebody wants to be told of every step, or of every move of the cursor.
-                if getattr(type(self), hook) is on_batch_end and type(ledger) is Ledger:
+                begins = getattr(getattr(type(self), f"on_{mode}_batch_begin"), "__wrapped__", None) is begin
+                if begins and getattr(type(self), hook) is on_batch_end and type(ledger) is Ledger:
                     call.stepping = _stepping(ledger, call, self, mode)
                 if call.stepping is not None:
                     call.stepping.stand_in(mode, begin, original)
