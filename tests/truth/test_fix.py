@@ -158,10 +158,10 @@ for start in range(0, 320, 32):
     loss, weights, rest, slots = step(weights, rest, slots, x[start:start + 32], x[start:start + 32, :1])
 for epoch in range(4):
     @jax.jit
-    def score(weights, rows):
+    def score(weights, rest, rows):
         return keras.ops.mean(model.stateless_call(weights, rest, rows)[0])
 
-    print(float(score(weights, x)))
+    print(float(score(weights, rest, x)))
 for variable, value in zip(model.trainable_variables, weights):
     variable.assign(value)
 model.fit(x, x[:, :1], verbose=0)
