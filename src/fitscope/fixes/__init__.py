@@ -6,13 +6,15 @@ from fitscope.fixes import (
     batching,
     callbacks,
     execution,
+    jax_steps,
     layers,
     loaders,
     pipelines,
     predictions,
     remembering,
+    rounds,
     settings,
-    steps,
+    short_fits,
     windows,
 )
 from fitscope.fixes.kind import Kind
@@ -27,7 +29,9 @@ KINDS: tuple[Kind, ...] = (
     *predictions.KINDS,
     *callbacks.KINDS,
     *execution.KINDS,
-    *steps.KINDS,
+    *rounds.KINDS,
+    *jax_steps.KINDS,
+    *short_fits.KINDS,
     *settings.KINDS,
     *layers.KINDS,
 )

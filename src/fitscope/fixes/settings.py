@@ -170,9 +170,9 @@ def _trained(script: Script, fit: ast.Call) -> int:
     data = script.argument(fit, "x", 0)
     values = script.values(data) if data is not None else []
     made = values[0] if len(values) == 1 else data
-    loads = isinstance(made, ast.Call) and is_data_loader(script, made)
-    size = script.argument(made, "batch_size", 1) if loads else script.argument(fit, "batch_size", 2)  # type: ignore[arg-type]
-    number = script.literal(size) if size is not None else 1 if loads else KERAS_BATCH
+    loader = made if isinstance(made, ast.Call) and is_data_loader(script, made) else None
+    size = script.argument(loader, "batch_size", 1) if loader is not None else script.argument(fit, "batch_size", 2)
+    number = script.literal(size) if size is not None else 1 if loader is not None else KERAS_BATCH
     return number if isinstance(number, int) else 1
 
 
