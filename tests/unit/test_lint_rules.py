@@ -74,6 +74,30 @@ def step(x):
 for x in data:
     step(x)
 """
+JAX_STEP = """
+import jax
+def loss_of(weights, x):
+    return model.stateless_call(weights, [], x)[0]
+{decorator}
+def step(weights, state, x):
+    loss, gradients = jax.value_and_grad(loss_of)(weights, x)
+    return loss, *optimizer.stateless_apply(state, gradients, weights)
+for x in data:
+    loss, weights, state = {called}(weights, state, x)
+"""
+MADE_ANEW = """
+import jax
+def maker({taken}):
+    @{compiler}
+    def step(x):
+        return x * scale
+    return step
+for epoch in range(20):
+    {inside}
+    step = maker({given})
+    for x in data:
+        step(x)
+"""
 COMPILED_AGAIN = """
 for epoch in {loop}:
     {inside}
@@ -133,6 +157,9 @@ FOUND = {
         'keras.callbacks.TensorBoard(update_freq="batch")\n',
         "tf.keras.callbacks.TensorBoard('logs', update_freq=1)\n",
         hook("tf.summary.histogram('w', w)"),
+        hook("np.savez('weights.npz', *self.model.get_weights())"),
+        hook("self.base.commit()") + "    def on_train_begin(self, logs=None):\n"
+        "        import sqlite3\n        self.base = sqlite3.connect('run.db')\n",
     ],
     "network-in-callback": [
         hook("import requests\nrequests.post('http://tracker', json=logs)"),
@@ -150,12 +177,16 @@ FOUND = {
         TRAINED.format(arguments="(jit_compile=True)", beta="beta=min(1.0, 0.1 * number)"),
         "for x in data:\n    f = tf.function(step)\n    f(x)\n",
         "for x in data:\n    @tf.function\n    def step(x):\n        return x\n    step(x)\n",
+        MADE_ANEW.format(compiler="tf.function", taken="", given="", inside="pass"),
     ],
     "recompilation": [
         COMPILED_AGAIN.format(loop="range(50)", inside="model.compile('sgd', 'mse')", epochs=1),
         "for chunk in stream:\n    net = keras.Sequential([])\n    net.set_weights(weights)\n    net.fit(chunk)\n"
         "    weights = net.get_weights()\n",
         "import jax\nfor x in data:\n    jax.jit(lambda v: v + 1)(x)\n",
+        MADE_ANEW.format(compiler="jax.jit", taken="", given="", inside="pass"),
+        "import jax\nfor epoch in range(9):\n    def loss(x):\n        return x\n    @jax.jit\n"
+        "    def step(x):\n        return loss(x)\n    for x in data:\n        step(x)\n",
     ],
     "eager-execution": [
         "model.compile('sgd', 'mse', run_eagerly=True)\n",
@@ -163,6 +194,7 @@ FOUND = {
         TAPE.format(decorator=""),
         "for x in data:\n    with tf.GradientTape() as tape:\n        loss = model(x)\n"
         "    optimizer.apply(tape.gradient(loss, weights))\n",
+        JAX_STEP.format(decorator="", called="step"),
     ],
     "predict-in-loop": [
         "for i in range(len(x)):\n    y = model.predict(x[i:i + 1], verbose=0)\n",
@@ -283,6 +315,11 @@ SILENT = {
         TRAINED.format(arguments="", beta="epoch"),
         TRAINED.format(arguments="(input_signature=signature)", beta="number / 10"),
         "f = tf.function(step)\nfor x in data:\n    f(x)\n",
+        MADE_ANEW.format(compiler="tf.function", taken="scale", given="epoch", inside="pass"),
+        "for units in range(9):\n    net = keras.Sequential([])\n    @tf.function\n    def step(x):\n"
+        "        return net(x)\n    for x in data:\n        step(x)\n",
+        "def maker():\n    adam = keras.optimizers.Adam()\n    @tf.function\n    def step(x):\n"
+        "        adam.apply(x)\n    return step\nfor fold in range(9):\n    step = maker()\n    step(x)\n",
     ],
     "recompilation": [
         COMPILED_AGAIN.format(
@@ -291,12 +328,15 @@ SILENT = {
         COMPILED_AGAIN.format(loop="[1e-3, 1e-4]", inside="model.compile('sgd', 'mse')", epochs=1),
         COMPILED_AGAIN.format(loop="range(50)", inside="model.compile('sgd', 'mse')", epochs=20),
         "import jax\nf = jax.jit(lambda v: v + 1)\nfor x in data:\n    f(x)\n",
+        MADE_ANEW.format(compiler="jax.jit", taken="net", given="net", inside="net = keras.Sequential([])"),
     ],
     "eager-execution": [
         "model.compile('sgd', 'mse', run_eagerly=DEBUG)\n",
         "tf.config.run_functions_eagerly(True)\ncheck()\ntf.config.run_functions_eagerly(False)\n",
         TAPE.format(decorator="@tf.function"),
         TAPE.format(decorator="") + "step = tf.function(step)\n",
+        JAX_STEP.format(decorator="@jax.jit", called="step"),
+        JAX_STEP.format(decorator="", called="jax.jit(step)"),
         "class Net(keras.Model):\n    def train_step(self, x):\n        with tf.GradientTape() as tape:\n"
         "            loss = self(x)\n        self.optimizer.apply_gradients(tape.gradient(loss, w))\n",
         "import os\nos.environ['KERAS_BACKEND'] = 'torch'\nmodel.compile('sgd', 'mse', run_eagerly=True)\n",

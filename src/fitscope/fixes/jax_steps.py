@@ -9,11 +9,10 @@ from fitscope.fixes.draft import Unsure
 from fitscope.fixes.execution import in_loop
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.model import Edit
-from fitscope.rules.compiling import changes, is_longest, is_number
+from fitscope.rules.compiling import changes, derivative, is_jax_step, is_longest, is_number
 from fitscope.source import Script
 from fitscope.syntax import Function, listed
 
-DERIVES = listed("jax.grad jax.value_and_grad")
 OF_KERAS = listed(
     "keras.optimizers. keras.metrics. keras.losses. keras.layers. keras.models. keras.Model keras.Sequential"
 )
@@ -43,7 +42,7 @@ class JitStep(Kind):
             (text, function)
             for text in place.project.texts()
             for function in text.script.functions
-            if isinstance(function, ast.FunctionDef) and _is_jax_step(text.script, function)
+            if isinstance(function, ast.FunctionDef) and is_jax_step(text.script, function)
         ]
         here = [(text, each) for text, each in found if text.path == place.text.path and each is place.function()]
         chosen = here or in_loop(place, found)
@@ -56,28 +55,9 @@ class JitStep(Kind):
         return place.edit(draft, f"{function.name} is compiled; the losses may differ in the last digits")
 
 
-def _is_jax_step(script: Script, function: ast.FunctionDef) -> bool:
-    """Whether a function computes gradients and gives back what they make of the weights, and is not compiled."""
-    calls = list(script.own_calls(function))
-    derives = any(_derivative(script, call) is not None for call in calls)
-    applies = any(script.method(call) in ("stateless_apply", "update") for call in calls)
-    plain = not script.decorators(function) and not script.mentioned(function)
-    loops = any(isinstance(node, ast.For | ast.While) for node in script.own(function))
-    return derives and applies and plain and not loops and script.class_of(function) is None
-
-
-def _derivative(script: Script, call: ast.Call) -> Function | None:
-    """The function whose gradient a call computes: `jax.value_and_grad(loss)(…)`, or by a name for that."""
-    made = [call.func, *script.values(call.func)]
-    for each in made:
-        if isinstance(each, ast.Call) and script.called(each) in DERIVES and each.args:
-            return script.function(each.args[0])
-    return None
-
-
 def _jit_obstacle(script: Script, function: ast.FunctionDef) -> str | None:
     """Why a function might do something else when it is compiled; None if it surely does not."""
-    inner = [each for call in script.own_calls(function) if (each := _derivative(script, call)) is not None]
+    inner = [each for call in script.own_calls(function) if (each := derivative(script, call)) is not None]
     for each in (function, *inner):
         reason = graph_obstacle(script, each) or changes_outside(script, each)
         if reason is not None:
@@ -266,7 +246,7 @@ def _other_use(script: Script, function: Function, name: str, depth: int = 3) ->
         if isinstance(node.ctx, ast.Load) and _meets_array(script, used, name):
             continue
         if isinstance(parent, ast.Call) and used in parent.args:
-            inner = _derivative(script, parent) or script.function(parent.func)
+            inner = derivative(script, parent) or script.function(parent.func)
             names = script.parameters(inner) if inner is not None else []
             position = parent.args.index(used)
             if inner is not None and position < len(names):

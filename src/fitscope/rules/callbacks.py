@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -44,15 +45,22 @@ LONG = {
     "subprocess.": "runs another program",
     "time.sleep": "sleeps",
 }
-"""What takes long each time, whatever the model: a single line or array written to a file does not."""
+"""What takes long each time, whatever the model: a single line written to a file does not."""
 
 WRITES_LONG = {
     ".to_csv": "writes a whole table",
     ".to_excel": "writes a whole table",
+    "joblib.dump": "writes a file",
+    "numpy.save": "writes a file",
+    "numpy.savetxt": "writes a file",
+    "numpy.savez": "writes a file",
+    "numpy.savez_compressed": "writes a file",
     "os.fsync": "waits for the disk",
+    "pickle.dump": "writes a file",
     "tensorflow.summary.flush": "waits for the log to be on disk",
     "tensorflow.summary.histogram": "writes a histogram",
     "tensorflow.summary.image": "writes pictures",
+    "torch.save": "writes a file",
 }
 SERVERS = ("http.client.", "httpx.", "requests.", "smtplib.", "socket.create_connection", "urllib.request.urlopen")
 REQUESTS = (".delete", ".get", ".post", ".put", ".patch", ".request", ".send", ".sendall")
@@ -296,14 +304,21 @@ class PerBatchLogging(CallbackRule):
                         'update_freq="epoch", or every few hundred batches.',
                     )
         for call in script.batch_hook_calls():
-            name = script.called(call)
-            what = next((says for start, says in WRITES_LONG.items() if name.startswith(start)), None)
+            what = "waits for a database" if _commits(script, call) else WRITES_LONG.get(script.called(call))
             if what is not None:
                 yield Hit(
                     call.lineno,
                     f"This hook {what} in every batch.",
                     "Collect in memory and write once per epoch, or every so many batches.",
                 )
+
+
+def _commits(script: Script, call: ast.Call) -> bool:
+    """Whether a call writes to a database what was changed in it: sqlite3 waits for the disk then."""
+    if script.method(call) != "commit" or not isinstance(call.func, ast.Attribute):
+        return False
+    made = script.values(call.func.value)
+    return any(isinstance(value, ast.Call) and script.called(value) == "sqlite3.connect" for value in made)
 
 
 class NetworkInCallback(CallbackRule):

@@ -132,20 +132,49 @@ class Retracing(ExecutionRule):
                         "traced again for each value.",
                         "Pass a tensor, tf.constant(…, tf.float32), or keep the number in a tf.Variable.",
                     )
-        for function in script.functions:
-            loops = script.loops(function)
-            if (
-                isinstance(function, ast.FunctionDef)
-                and loops
-                and "tensorflow.function" in script.decorators(function)
-            ):
-                rounds = script.repeats(function)
-                used = any(script.function(each.func) is function for each in script.repeated_calls(loops[0]))
-                if used and (rounds is None or rounds > FEW_ROUNDS):
-                    yield Hit(function.lineno, NEW_FUNCTION, "Define it once, before the loop.")
+        for line in _made_anew(script, "tensorflow.function"):
+            yield Hit(line, NEW_FUNCTION, "Make it once, before the loop.")
 
 
 NEW_FUNCTION = "A new tf.function is made in every round, and each is traced from the start."
+
+
+def _made_anew(script: Script, compiler: str) -> Iterable[int]:
+    """The lines at which a loop makes the same compiled function in every round, to call it there."""
+    for node in (*script.functions, *script.calls):
+        made = node if isinstance(node, ast.FunctionDef) else script.function(node)
+        loops, rounds = script.loops(node), script.repeats(node)
+        if not loops or not isinstance(made, ast.FunctionDef) or compiler not in script.decorators(made):
+            continue
+        named = made.name if node is made else _name_of(script, node)
+        calls = [each for each in ast.walk(loops[0]) if isinstance(each, ast.Call) and is_name(each.func, named)]
+        if calls and (rounds is None or rounds > FEW_ROUNDS) and not _is_of_round(script, node, loops[0]):
+            yield node.lineno
+
+
+def _name_of(script: Script, made: ast.AST) -> str:
+    """The name that what is made here is given."""
+    parent = script.parents.get(made)
+    target = parent.targets[0] if isinstance(parent, ast.Assign) else None
+    return target.id if isinstance(target, ast.Name) else ""
+
+
+def _is_of_round(script: Script, node: ast.AST, loop: Loop, depth: int = 3) -> bool:
+    """Whether a function that a loop makes may be another one in every round, because of what it is made of."""
+    maker = script.function(node.func) if isinstance(node, ast.Call) else None
+    inside = [*ast.walk(node), *(ast.walk(maker) if maker is not None else ())]
+    made = [script.called(each) for each in inside if isinstance(each, ast.Call)]
+    if any(name.startswith("keras.") and name.rpartition(".")[2][:1].isupper() for name in made):
+        return True  # a model, an optimizer or a metric of its own
+    for name in (each for each in inside if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)):
+        for binding in script.bindings(name):
+            around = binding.node is loop or loop in script.loops(binding.node)
+            if not around or any(binding.node is each for each in inside):
+                continue
+            helper = isinstance(binding.node, ast.FunctionDef) and depth > 0
+            if not helper or _is_of_round(script, binding.node, loop, depth - 1):
+                return True
+    return False
 
 
 def called_in_round(script: Script, made: ast.Call) -> bool:
@@ -269,6 +298,12 @@ class Recompilation(ExecutionRule):
                     "jax.jit is given a new function in every round, and compiles each of them.",
                     "Call jax.jit once, before the loop.",
                 )
+        for line in _made_anew(script, "jax.jit"):
+            yield Hit(
+                line,
+                "A new function is made in every round, and jax.jit compiles each of them.",
+                "Make it once, before the loop.",
+            )
         if script.backend == "jax":
             yield from _padded_by_batch(script)
 
@@ -458,7 +493,7 @@ COMPILERS = ("jax.jit", "jax.pmap", "keras.backend.function", "tensorflow.functi
 
 
 def _uncompiled_steps(script: Script) -> Iterable[Hit]:
-    """Training steps of a loop written by hand that are no tf.function."""
+    """Training steps of a loop written by hand that nobody compiles."""
     for node in script.parents:
         if not isinstance(node, ast.With) or not any(_is_tape(script, item.context_expr) for item in node.items):
             continue
@@ -477,6 +512,34 @@ def _uncompiled_steps(script: Script) -> Iterable[Hit]:
             "This training step runs operation by operation: neither it nor what calls it is a tf.function.",
             "Put the step into a function of its own and decorate it with @tf.function.",
         )
+    for function in script.functions:
+        if not isinstance(function, ast.FunctionDef) or not is_jax_step(script, function):
+            continue
+        if any(_runs_often(script, call) for call in script.callers(function)):
+            yield Hit(
+                function.lineno,
+                "This training step runs operation by operation: neither it nor what calls it is compiled.",
+                "Decorate it with @jax.jit.",
+            )
+
+
+def is_jax_step(script: Script, function: ast.FunctionDef) -> bool:
+    """Whether a function computes gradients and gives back what they make of the weights, and is not compiled."""
+    calls = list(script.own_calls(function))
+    derives = any(derivative(script, call) is not None for call in calls)
+    applies = any(script.method(call) in ("stateless_apply", "update") for call in calls)
+    plain = not script.decorators(function) and not script.mentioned(function)
+    loops = any(isinstance(node, ast.For | ast.While) for node in script.own(function))
+    return derives and applies and plain and not loops and script.class_of(function) is None
+
+
+def derivative(script: Script, call: ast.Call) -> Function | None:
+    """The function whose gradient a call computes: `jax.value_and_grad(loss)(…)`, or by a name for that."""
+    made = [call.func, *script.values(call.func)]
+    for each in made:
+        if isinstance(each, ast.Call) and script.called(each) in ("jax.grad", "jax.value_and_grad") and each.args:
+            return script.function(each.args[0])
+    return None
 
 
 def _updates(script: Script, call: ast.Call) -> bool:
