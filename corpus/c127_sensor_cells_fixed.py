@@ -2,6 +2,7 @@ import os
 os.environ["KERAS_BACKEND"] = "torch"
 import keras
 import numpy as np
+import torch
 from keras import layers
 
 rng = np.random.default_rng(127)
@@ -12,11 +13,12 @@ wear = sensors.mean(axis=(1, 2))[:, None]
 class Encoder(layers.Layer):
     def __init__(self, units, **kwargs):
         super().__init__(**kwargs)
-        self.first = layers.LSTM(units, dropout=0.1, return_sequences=True)
-        self.second = layers.LSTM(units)
+        self.drop = layers.Dropout(0.1)
+        self.cells = layers.TorchModuleWrapper(torch.nn.LSTM(10, units, num_layers=2, batch_first=True))
 
-    def call(self, x):
-        return self.second(self.first(x))
+    def call(self, x, training=None):
+        sequence, _ = self.cells(self.drop(x, training=training))
+        return sequence[:, -1]
 
 
 class WearModel(keras.Model):

@@ -106,6 +106,9 @@ def check(case, backend, name):
             inner = {each["name"]: each["seconds"] for each in part["inner"]}
             assert set(inner) <= {case["inner"], f"compiling for {case['inner']}"}, inner
             assert sum(inner.values()) >= 0.9 * case["planted"]
+    for phase, most in case.get("at_most", {}).items():
+        region = main_region(case["account"])
+        assert seconds(region, phase) <= most * region["wall_seconds"], phase
     for phase, pair in (("data", case.get("input")), ("validation", case.get("validation"))):
         if pair:
             fast, slow, paused = (main_region(account) for account in pair)

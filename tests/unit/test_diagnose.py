@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from made import FOLDER, Tree
@@ -726,6 +727,39 @@ def test_workers_that_a_loop_starts_anew_cost_something_even_if_no_batch_is_wait
         backend="torch",
     )
     assert names(diagnose(run, account(run))) == found
+
+
+@pytest.mark.parametrize(("epochs", "found"), [(2, ["counterproductive-workers"]), (1, [])])
+def test_workers_that_are_started_for_the_second_time_are_started_anew(epochs, found):
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    tree.add(root, "data", "DataLoader", 7.3 * epochs, count=90 * epochs)
+    tree.add(root, "epoch", "closing the input pipeline", 6 * epochs, count=epochs)
+    tree.add(root, "setup", "first batch, to build the model", 4, count=1)
+    tree.add(root, "step", "step", 2 * epochs, count=90 * epochs)
+    workers = {"fact": "workers", "root": root, "source": "DataLoader", "workers": 2, "processes": True}
+    run = tree.run(
+        called={root: Called(1, 90 * epochs, epochs, (0.02,) * 90 * epochs)},
+        facts=(workers,),
+        first_waits={root: Waits(7 * epochs, epochs)},
+        backend="torch",
+    )
+    assert names(diagnose(run, account(run))) == found
+
+
+def test_a_line_is_found_in_a_module_that_the_script_imports(tmp_path):
+    (tmp_path / "helpers.py").write_text("import torch\n\ntorch.set_num_threads(1)\n")
+    (tmp_path / "train.py").write_text("import helpers\n")
+    (tmp_path / "others.py").write_text("torch.set_num_threads(2)\n")
+    tree = Tree()
+    tree.region("fit", Where(str(tmp_path / "train.py"), 1))
+    run = tree.run(called={})
+
+    def read(file):
+        return Script.parse(file, Path(file).read_text()) if Path(file).is_file() else None
+
+    case = Case(run, account(run), read)
+    assert case.find(r"set_num_threads") == Where(str(tmp_path / "helpers.py"), 3)
 
 
 def test_steps_that_jax_computes_beside_the_loading_come_to_light():

@@ -85,8 +85,13 @@ def validation(clock, recording, monkeypatch):
     ledger.enter(inner.setup)
     evaluate = Call("evaluate", inner, ledger, None, None)
     steps.validation_begins(ledger, evaluate)
-    yield steps, ledger, fit.stations, inner
+    yield steps, ledger, fit, evaluate
     ledger.back(ledger.outside)
+
+
+def told(validation):
+    steps, ledger, fit, evaluate = validation
+    return steps, ledger, fit.stations, evaluate.stations
 
 
 def spent(ledger, *nodes):
@@ -94,7 +99,7 @@ def spent(ledger, *nodes):
 
 
 def test_what_a_validation_waits_for_while_the_training_is_computed_belongs_to_the_training(validation, clock):
-    steps, ledger, fit, inner = validation
+    steps, ledger, fit, inner = told(validation)
     ledger.enter(inner.data)
     clock.passes(0.005)
     steps.step_done()
@@ -113,7 +118,7 @@ def test_what_a_validation_waits_for_while_the_training_is_computed_belongs_to_t
 
 
 def test_a_training_that_is_done_when_the_validation_begins_takes_nothing_from_it(validation, clock):
-    steps, ledger, fit, inner = validation
+    steps, ledger, fit, inner = told(validation)
     for _ in range(3):
         steps.step_done()
     ledger.enter(inner.wait)
@@ -123,3 +128,40 @@ def test_a_training_that_is_done_when_the_validation_begins_takes_nothing_from_i
     ledger.enter(inner.metrics)
     steps.settle(final=True)
     assert spent(ledger, fit.wait, inner.wait) == [0, 10]
+
+
+def test_metrics_wait_for_the_steps_before_them(validation, clock):
+    """Those of the validation first for steps of the training, then for its own; what is left is theirs."""
+    steps, ledger, fit, evaluate = validation
+    inner = evaluate.stations
+    dispatch(steps, None, number=1, began=clock())
+    ledger.enter(inner.metrics)
+    steps.metrics_begin(ledger, evaluate)
+    clock.passes(0.030)
+    for _ in range(3):
+        steps.step_done()
+    clock.passes(0.007)
+    steps.step_done()
+    clock.passes(0.002)
+    ledger.enter(inner.end)
+    steps.settle(final=True)
+    assert spent(ledger, fit.stations.wait, inner.wait, inner.metrics) == [30, 7, 2]
+
+
+def test_a_wait_that_begins_at_the_metrics_goes_on_in_the_validation(validation, clock):
+    steps, ledger, fit, evaluate = validation
+    for _ in range(3):
+        steps.step_done()
+    dispatch(steps, fit.region, number=2, began=clock())
+    ledger.enter(fit.stations.metrics)
+    steps.metrics_begin(ledger, fit)
+    clock.passes(0.004)
+    steps.step_done()
+    ledger.enter(evaluate.stations.step)
+    steps.validation_begins(ledger, evaluate)
+    clock.passes(0.010)
+    steps.step_done()
+    clock.passes(0.001)
+    ledger.enter(evaluate.stations.end)
+    steps.settle(final=True)
+    assert spent(ledger, fit.stations.wait, fit.stations.metrics, evaluate.stations.step) == [14, 0, 1]

@@ -54,6 +54,12 @@ def test_one_thread_on_two_cores_starves_a_training_that_computes():
     assert 1 < finding.estimated.low < finding.estimated.high <= 2.1
 
 
+def test_the_work_of_a_subclassed_model_counts_too():
+    work = {"multiplications": None, "costs_complete": True, "work": 2 * HARD["multiplications"]}
+    assert "thread-starvation" in found(threads=1, settings=work)
+    assert "thread-starvation" not in found(threads=1, settings=work | {"costs_complete": False})
+
+
 @pytest.mark.parametrize(
     "changes",
     [

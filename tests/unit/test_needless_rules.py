@@ -14,14 +14,13 @@ FIT = Where("train.py", 40)
 LAYER = Where("net.py", 7)
 
 
-def found(*facts, backend="tensorflow", step=8.0, compiling=0.5, logs=0.0, steps=400, device="cpu", settings=None):
+def found(*facts, backend="tensorflow", step=8.0, compiling=0.5, steps=400, device="cpu", settings=None):
     """The findings on 400 steps of 20 ms each, with these facts."""
     tree = Tree()
     root = tree.region("fit", FIT)
     tree.add(root, "step", "step", step, count=steps)
     tree.add(root, "compile", "tracing", compiling)
-    tree.add(root, "logs", "metrics of the epoch", logs)
-    settings = settings or {"fact": "settings", "device": device}
+    settings = {"fact": "settings", "device": device, **(settings or {})}
     run = tree.run(
         called={root: Called(1, steps, 4, (step / steps,) * steps)},
         facts=tuple({"root": root, **fact} for fact in (settings, *facts)),
@@ -55,16 +54,22 @@ def test_usual_metrics_are_not_mentioned():
     assert found(metric(0.002, "auc"), metric(0.001, "accuracy"), metric(0.001, "recall")) == {}
 
 
-def test_steps_that_run_on_when_the_loop_is_done_count_on_jax():
-    facts = (metric(0.01),)
-    assert "expensive-metric" in found(*facts, backend="jax", step=0.1, logs=8.0)
-    assert "expensive-metric" not in found(metric(0.004), backend="jax", step=0.1, logs=8.0)
-
-
 def recurrent(**changes):
     usual = {"layer": "LSTM", "cell": "LSTMCell", "unroll": False, "steps": 40, "units": 32, "recurrent_dropout": 0.0}
     usual |= {"use_bias": True, "reset_after": None, "activation": "tanh", "recurrent_activation": "sigmoid"}
     return {"fact": "recurrent", **usual, "where": LAYER, **changes}
+
+
+def test_on_torch_keras_goes_through_a_sequence_in_python():
+    def training(flops):
+        costs = [{"kind": "LSTM", "flops": flops}, {"kind": "Conv1D", "flops": 100}]
+        settings = {"costs": costs, "costs_complete": True, "work": flops + 100}
+        return found(recurrent(), backend="torch", settings=settings)
+
+    finding = training(900)["unfused-recurrent"]
+    assert (finding.where, "torch.nn.LSTM(features, 32" in finding.remedy) == (LAYER, True)
+    assert 1 < finding.estimated.low < finding.estimated.high
+    assert training(50) == {}
 
 
 def test_a_usual_recurrent_layer_is_not_mentioned():

@@ -32,7 +32,7 @@ def note(root: int, model: Any, batch_size: int | None) -> None:
             recorder.fact("embedding", lasting=True, root=root, **found, **optimizer, **made.place_of(layer))
     for layer in recurrent[:MOST_LAYERS]:
         recorder.fact("recurrent", lasting=True, root=root, **_recurrent(layer), **made.place_of(layer))
-    along = _along_sequences(model, layers)
+    along = _along_sequences(model, layers, embeddings)
     if along is not None:
         recorder.fact("sequences", lasting=True, root=root, embeds=bool(embeddings), **along)
 
@@ -86,20 +86,23 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str)) else None
 
 
-def _along_sequences(model: Any, layers: list[Any]) -> dict[str, Any] | None:
+def _along_sequences(model: Any, layers: list[Any], embeddings: list[Any]) -> dict[str, Any] | None:
     """Which lengths the sequences have, and the share of the multiplications that is proportional to them.
 
-    Where a subclassed model keeps no shapes, both are unknown. Attention is quadratic, too: that is left out.
+    Where a subclassed model keeps no shapes, both are unknown. Attention is quadratic, too: that is left out. What is
+    looked up in a table is not multiplied, also inside a layer that has other weights.
     """
+    tables = {id(weight) for layer in embeddings for weight in layer.trainable_variables}
     kinds = [type(layer).__name__ for layer in layers]
     if not any(SEQUENTIAL.search(kind) for kind in kinds):
         return None
     along = total = 0.0
     lengths = set()
     for layer in _outermost(model):
-        kernels = [math.prod(weight.shape) for weight in layer.trainable_variables if len(weight.shape) >= 2]
+        weights = [weight for weight in layer.trainable_variables if id(weight) not in tables]
+        kernels = [math.prod(weight.shape) for weight in weights if len(weight.shape) >= 2]
         places = _places(layer, "input")
-        if places is None or not kernels or type(layer).__name__ == "Embedding":
+        if places is None or not kernels:
             continue
         if len(places) == 1:
             lengths.add(places[0])

@@ -307,9 +307,9 @@ def _batch_end(
         region = call.region
         if region is not None:
             region.steps += call.each
-        if call.by_pool:
+        if call.dispatched is not None:
             first = call.step_began if call.executions == 1 else 0
-            self.callbacks.steps.open.append((region, call.each, first))
+            call.dispatched.open.append((region, call.each, first))
         elif region is not None:
             region.durations.append((now - call.step_began) // call.each)
         call.step_began = now
@@ -335,9 +335,10 @@ def _batch_end(
 def _first_of_epoch(call: Call, callbacks: Any, asynchronous: bool, reading_waits: bool) -> None:
     """What is the same for all steps of an epoch."""
     stations, watched = call.stations, callbacks.callbacks
-    call.by_pool = asynchronous and reading_waits and type(watched) is Watched
+    by_pool = asynchronous and reading_waits and type(watched) is Watched
+    call.dispatched = watched.steps if by_pool else None
     call.reading = stations.dispatch if asynchronous else stations.wait if reading_waits else stations.logs
-    if call.by_pool:
+    if by_pool:
         watched.steps.awaits = True
 
 
@@ -347,14 +348,14 @@ def _stepping(ledger: Ledger, call: Call, callbacks: Any, mode: str) -> Stepping
     if type(watched) is not Watched or watched.nodes(call.stations, f"on_{mode}_batch_begin"):
         return None
     nodes: list[int] | None = watched.nodes(call.stations, f"on_{mode}_batch_end")
-    if call.reading == call.stations.dispatch and (call.by_pool or watched.any_batch_end):
+    if call.reading == call.stations.dispatch and (call.dispatched is not None or watched.any_batch_end):
         nodes = None
     return Stepping(
         ledger,
         call,
         callbacks,
         nodes=nodes,
-        steps=watched.steps if call.by_pool else None,
+        steps=call.dispatched,
         now_and_then=functools.partial(_now_and_then, call),
     )
 

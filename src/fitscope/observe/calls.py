@@ -112,9 +112,9 @@ class Call:
         "batch",
         "batch_size",
         "begun",
-        "by_pool",
         "close",
         "contention",
+        "dispatched",
         "each",
         "executions",
         "in_epoch",
@@ -158,7 +158,8 @@ class Call:
         """Steps of this epoch that are over, with `steps_per_execution` batches each."""
         self.reading = NOWHERE
         """The node that reading the logs of a step is charged to."""
-        self.by_pool = False
+        self.dispatched: Any = None
+        """The steps that only Keras' pool of threads waits for, where there are such."""
         """Whether Keras' pool of threads tells when a step is done."""
         self.stepping: Any = None
         """What is told of the running epoch's steps (stepping.Stepping), if no callback has a hook before them."""

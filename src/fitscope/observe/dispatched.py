@@ -1,11 +1,11 @@
-"""Steps that the training thread only dispatches: when they were done, and what was waited for them in a validation.
+"""Steps that the training thread only dispatches: when they were done, and what was waited for them afterwards.
 
 Their results are read in Keras' pool of threads, which tells when a step is done.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from threading import Lock
 
 from fitscope.observe.calls import Call
 from fitscope.observe.ledger import Ledger, clock
@@ -22,23 +22,27 @@ class Dispatched:
         """Executions whose end is not known yet: region, number of steps, when the first of a pass began (or 0)."""
         self.done: list[int] = []
         self._last_done = 0
-        self._left = 0
-        self._backlog: Backlog | None = None
         self._backlogs: list[Backlog] = []
+        """Those that are not over: the first is waited for now, the others after it."""
+        self._over: list[Backlog] = []
+        self._changing = Lock()
 
     def step_done(self) -> None:
         """A step is done; told by a thread of the pool."""
         self.done.append(clock())
-        if self._backlog is not None:
+        if self._backlogs:
             self._look()
 
     def validation_begins(self, ledger: Ledger, call: Call) -> None:
         """From now on the training thread is in a validation, while steps of the training may still be computed."""
-        self.settle()
-        self._left = len(self.open)
-        if self._left and call.outer is not None:
-            self._backlog = Backlog(ledger, call.stations, call.outer.stations.wait)
-            self._look()
+        own = call.stations
+        if call.outer is not None:
+            waiting = (own.start, own.step, own.wait, own.logs, own.metrics)
+            self._begin(ledger, waiting, call.outer.stations.wait)
+
+    def metrics_begin(self, ledger: Ledger, call: Call) -> None:
+        """From now on the training thread computes metrics, for which the steps before have to be done."""
+        self._begin(ledger, (call.stations.metrics,), call.stations.wait)
 
     def settle(self, *, final: bool = False) -> None:
         """Gives the steps that are done to their regions: each lasted since the one before it was done."""
@@ -49,38 +53,65 @@ class Dispatched:
             self._last_done = instant
             if region is not None:
                 region.durations.append(max(0, instant - since) // each)
-        for instants in (self.done, self.open):
-            del instants[: None if final else number]
-        while self._backlogs:
-            self._backlogs.pop().charge()
+        with self._changing:
+            for instants in (self.done, self.open):
+                del instants[: None if final else number]
+            for backlog in self._backlogs:
+                backlog.left -= number
+        self._look()
+        while self._over:
+            self._over.pop().charge()
+
+    def _begin(self, ledger: Ledger, waiting: tuple[int, ...], target: int) -> None:
+        self.settle()
+        with self._changing:
+            if self._backlogs and self._backlogs[-1].target == target:
+                self._backlogs[-1].wait_at(waiting)
+            elif self.open:
+                self._backlogs.append(Backlog(ledger, waiting, target, len(self.open)))
+                self._backlogs[0].begin()
 
     def _look(self) -> None:
-        backlog = self._backlog
-        if backlog is not None and len(self.done) >= self._left:
-            self._backlog = None
-            backlog.over()
-            self._backlogs.append(backlog)
+        with self._changing:
+            while self._backlogs and len(self.done) >= self._backlogs[0].left:
+                self._over.append(self._backlogs.pop(0))
+                self._over[-1].end()
+                if self._backlogs:
+                    self._backlogs[0].begin()
 
 
 class Backlog:
-    """What a validation waits for while the device is still at steps of the training: it belongs to those."""
+    """What is waited for at some nodes while the device is still at earlier steps: it belongs to those."""
 
-    def __init__(self, ledger: Ledger, validation: Any, target: int) -> None:
+    def __init__(self, ledger: Ledger, waiting: tuple[int, ...], target: int, left: int) -> None:
+        self.target = target
+        self.left = left
+        """Executions that have to be done."""
         self._ledger = ledger
-        self._target = target
-        waiting = (validation.start, validation.step, validation.wait, validation.logs, validation.metrics)
-        self._before = {node: ledger.spent[node] for node in waiting}
+        self._waiting = waiting
+        self._before: dict[int, int] = {}
         self._taken: dict[int, int] = {}
 
-    def over(self) -> None:
-        """The last step of the training is done."""
-        ledger = self._ledger
-        node, since, now = ledger.node, ledger.since, clock()
-        self._taken = {each: ledger.spent[each] - before for each, before in self._before.items()}
-        if node in self._taken:
-            self._taken[node] += max(0, now - since)
+    def begin(self) -> None:
+        """The device begins with these steps; told again, nothing happens."""
+        if not self._before:
+            self.wait_at(self._waiting)
+
+    def wait_at(self, nodes: tuple[int, ...]) -> None:
+        """From now on the wait is at these nodes, too."""
+        self._before |= {node: spent for node, spent in self._spent(nodes).items() if node not in self._before}
+
+    def end(self) -> None:
+        """The last of these steps is done."""
+        self._taken = {node: spent - self._before[node] for node, spent in self._spent(tuple(self._before)).items()}
 
     def charge(self) -> None:
-        """Gives the training what is its."""
+        """Gives the steps what is theirs."""
         for node, taken in self._taken.items():
-            self._ledger.move(node, self._target, taken)
+            self._ledger.move(node, self.target, taken)
+
+    def _spent(self, nodes: tuple[int, ...]) -> dict[int, int]:
+        """What was spent at nodes, and is being spent now."""
+        ledger = self._ledger
+        current, since, now = ledger.node, ledger.since, clock()
+        return {node: ledger.spent[node] + (max(0, now - since) if node == current else 0) for node in nodes}

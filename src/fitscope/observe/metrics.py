@@ -155,9 +155,7 @@ def note(ledger: Ledger, call: Call, device: str) -> None:
             both = spent + priced.results * spent / max(1, updates)
             _say(call.root, metric, both / 1e9 / priced.timed, "in the step")
     stations = call.stations
-    # Where steps run beside the loop, the wait for the last of them is in reading the metrics.
-    spent = sum(ledger.spent[node] for node in (stations.step, stations.wait, stations.metrics))
-    step = spent / 1e9 / region.steps
+    step = (ledger.spent[stations.step] + ledger.spent[stations.wait]) / 1e9 / region.steps
     guesses = sorted(((part.at_most(), metric, part) for metric, part in priced.parts.values()), key=_guess)
     worth = [(metric, part) for guess, metric, part in guesses[-MOST_PARTS:] if guess >= WORTH_A_LOOK * step]
     if not worth:

@@ -295,8 +295,8 @@ def _bytes(spec: Any) -> int | None:
     return total
 
 
-def _nature(stage: Any) -> dict[str, bool]:
-    """Whether the function of a stage calls Python, or draws random numbers.
+def _nature(stage: Any) -> dict[str, Any]:
+    """Whether the function of a stage calls Python or draws random numbers, and the size of what it cuts windows of.
 
     Its graph is not serialized for that: a constant in it may be gigabytes large. What a nested function with a
     state does is not looked at; it is taken for random, as tf.data itself takes it.
@@ -304,8 +304,33 @@ def _nature(stage: Any) -> dict[str, bool]:
     function = getattr(getattr(stage, "_map_func", None), "function", None)
     if function is None:
         return {}
-    kinds = {operation.type for operation in function.graph.get_operations()}
-    return {"python": any("PyFunc" in kind for kind in kinds), "random": any(_RANDOM.search(kind) for kind in kinds)}
+    operations = function.graph.get_operations()
+    kinds = {operation.type for operation in operations}
+    return {
+        "python": any("PyFunc" in kind for kind in kinds),
+        "random": any(_RANDOM.search(kind) for kind in kinds),
+        "cut": max((_cut(operation) for operation in operations if "Slice" in operation.type), default=0),
+    }
+
+
+def _cut(operation: Any) -> int:
+    """Bytes of what an operation takes a window of, if that was decoded from a record; 0 if its size is unknown."""
+    whole = operation.inputs[0]
+    if not whole.shape.is_fully_defined():
+        return 0
+    source = whole.op
+    for _ in range(MOST_BETWEEN):
+        if source.type.startswith(DECODES):
+            return int(whole.dtype.size * whole.shape.num_elements())
+        if not source.inputs:
+            break
+        source = source.inputs[0].op
+    return 0
+
+
+DECODES = ("Decode", "Parse", "ReadFile")
+MOST_BETWEEN = 8
+"""Operations between decoding and cutting: a reshape, a cast, a transposition."""
 
 
 _RANDOM = re.compile(

@@ -213,6 +213,8 @@ def _hold_epochs(seams: Seams, backend: Backend) -> None:
             ledger.rename(call.stations.close)
         callbacks.leave_epoch(ledger, call)
         ledger.enter(call.stations.metrics)
+        if call.dispatched is not None:
+            call.dispatched.metrics_begin(ledger, call)
         return call
 
     def read(ledger: Ledger, call: Any, result: Any, error: BaseException | None) -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -117,6 +118,13 @@ class Case:
         """What the training of a region was set to do; empty where nobody knows."""
         return next(iter(self.facts("settings", region)), {})
 
+    def work(self, region: Region) -> float | None:
+        """Floating point operations of one example's way forward through the model; None where that is not known."""
+        settings = self.settings(region)
+        if settings.get("multiplications"):
+            return 2.0 * float(settings["multiplications"])
+        return float(settings["work"]) if settings.get("costs_complete") else None
+
     @cached_property
     def inputs(self) -> list[Input]:
         """The input of every region that waits for it long enough to matter."""
@@ -129,10 +137,15 @@ class Case:
         return script.line(where.line) if script is not None and where is not None else ""
 
     def find(self, pattern: str) -> Where | None:
-        """The first line of the user's source that matches, in the files that this run went through."""
+        """The first line of the user's source that matches: in the files that this run went through, or in modules
+        beside them that they import."""
         files = dict.fromkeys(node.where.file for node in self.run.nodes.values() if node.where is not None)
+        scripts = {file: script for file in files if (script := self.script_of(file)) is not None}
+        beside = [
+            str(Path(file).with_name(f"{name}.py")) for file, script in scripts.items() for name in script.modules
+        ]
         wanted = re.compile(pattern)
-        for file in files:
+        for file in (*scripts, *sorted(beside)):
             script = self.script_of(file)
             for number, text in enumerate(script.lines if script is not None else (), start=1):
                 if wanted.search(text.split("#", 1)[0]):

@@ -200,11 +200,11 @@ class ThreadRule(HardwareRule):
         for region in case.regions("fit", "train_on_batch"):
             settings = case.settings(region)
             threads = settings.get("threads") or {}
-            each, batch = settings.get("multiplications"), settings.get("batch_size")
+            each, batch = case.work(region), settings.get("batch_size")
             step = seconds_of(region, "step")
             if settings.get("device") != "cpu" or not threads.get("intra") or not each or not batch or not step:
                 continue
-            operations = 6 * each * batch  # a multiplication and an addition, forward and twice as many backward
+            operations = 3 * each * batch  # backward is twice as much
             rate = operations * region.steps / step
             if operations >= HARD_STEP and rate >= WORKING and case.matters(step, 0.3):
                 yield region, int(threads["intra"]), float(threads["cores"]), rate

@@ -30,6 +30,7 @@ LEAST_SENDING = 0.002
 """Seconds that a batch is waited for before it matters how it came."""
 OPENING = "opening the input pipeline"
 ENDS = ("closing the input pipeline", "end of the epoch")
+FIRST_BATCH = "first batch, to build the model"
 CALL = 40e-6
 """What calling a function of a few TensorFlow operations for one example takes beside their work, which remains."""
 SOME_WAIT = 0.15
@@ -430,11 +431,12 @@ class CounterproductiveWorkers(InputRule):
         starting = data.beginning + opening
         ending = sum(part.seconds for part in parts_of(region, "epoch") if part.name in ENDS)
         most = starting + ending >= 0.5 * (data.training_wait + opening + ending)
-        if firsts.count < 3 or starting < 0.2 * data.training_wait or not most:
+        if firsts.count < 2 or starting < 0.2 * data.training_wait or not most:
             return None
         if not case.matters(starting + ending, 0.1):
             return None
         inside = [part for part in parts_of(region, "validation") if part.name in [f"epoch: {end}" for end in ENDS]]
+        inside += [part for part in parts_of(region, "setup") if part.name == FIRST_BATCH]
         anew = starting + ending + sum(part.seconds for part in inside)
         # Without workers nothing is sent from process to process, and none takes the processors from the step.
         others = 0.7 * (data.training_wait - data.beginning) + 0.25 * seconds_of(region, "step")

@@ -506,9 +506,10 @@ class OversizedRecords(InputRule):
 
     Reading a whole scan to cut a small window out of it costs the whole scan.
 
-    fitscope says so when the training waits for data and the elements of a map before the batching are at least
-    eight times as large as what the model gets; or when most looks at a loading function found it in `np.load`, and
-    nothing but windows are cut out of what that reads, or single rows of an array in an `.npz` archive.
+    fitscope says so when the training waits for data and the elements of a map before the batching, or what its
+    function decodes to cut a window out of it, are at least eight times as large as what the model gets; or when most
+    looks at a loading function found it in `np.load`, and nothing but windows are cut out of what that reads, or
+    single rows of an array in an `.npz` archive.
 
     Change: store what is used (tiles instead of scans), decode only the window
     (`tf.image.decode_and_crop_jpeg`, `np.load(…, mmap_mode="r")`), or cache the decoded records.
@@ -525,6 +526,7 @@ class OversizedRecords(InputRule):
             backends=("tensorflow",),
         ),
         example("oversized-records", 1, line="recording = np.load("),
+        example("oversized-records", 2, line="data = tf.data.Dataset.from", backends=("tensorflow",)),
     )
 
     def of_input(self, case: Case, data: Input) -> Cause | None:
@@ -542,7 +544,8 @@ class OversizedRecords(InputRule):
             )
         kinds = [stage["kind"] for stage in data.pipeline]
         end = kinds.index("batch") if "batch" in kinds else len(kinds)
-        before = [(stage.get("bytes") or 0, stage) for stage in data.pipeline[:end] if stage["kind"] == "map"]
+        maps = [stage for stage in data.pipeline[:end] if stage["kind"] == "map"]
+        before = [(max(stage.get("bytes") or 0, stage.get("cut") or 0), stage) for stage in maps]
         used = (data.pipeline[end - 1].get("bytes") or 0) if end else 0
         if data.function is not None or not before or not used:
             return None
