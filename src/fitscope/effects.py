@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 
 from fitscope.source import Script
@@ -20,6 +21,13 @@ PURE_METHODS = frozenset(
     )
 )
 """Methods of arrays, strings and dictionaries that change nothing."""
+LIBRARIES = frozenset(
+    listed(
+        "PIL cv2 h5py imageio jax keras librosa numpy pandas polars pyarrow scipy skimage sklearn soundfile "
+        "tensorflow torch torchaudio torchvision tqdm zarr"
+    )
+)
+"""Those whose functions keep nothing between calls, but for the random ones among them."""
 DRAWN_IN_GRAPHS = listed("tensorflow.random. tensorflow.image.random_ tensorflow.nn.dropout")
 IN_GRAPHS = listed("add_loss add_metric apply apply_gradients assign assign_add assign_sub update_state watch")
 """Methods that do in every step of a graph what they do without one."""
@@ -77,11 +85,19 @@ def _state_of_call(script: Script, call: ast.Call, function: Function, depth: in
         owner = call.func.value
         if _outer(script, owner, function) and call.func.attr not in PURE_METHODS and not _is_pattern(script, owner):
             return f"it calls {ast.unparse(call.func)}, which may keep something between calls"
+    if inner is None and made is None and _is_foreign(script, name):
+        return f"it calls {name}, whose code is out of sight"
     if isinstance(call.func, ast.Name) and inner is None and made is None:
         bindings = script.bindings(call.func)
         if bindings and all(binding.how in ("assign", "parameter", "other") for binding in bindings):
             return f"it calls {name}, whose code is out of sight"
     return None
+
+
+def _is_foreign(script: Script, name: str) -> bool:
+    """Whether a function comes from a module that is no library known here: one beside the script, for instance."""
+    module, dot, _ = name.partition(".")
+    return bool(dot and module in script.modules and module not in LIBRARIES | sys.stdlib_module_names)
 
 
 def _is_pattern(script: Script, node: ast.expr) -> bool:

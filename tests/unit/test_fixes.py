@@ -1077,6 +1077,13 @@ def test_a_dataset_that_counts_is_unsafe_with_workers(fixed):
     assert "self.seen" in found.edits[0].unsafe
 
 
+def test_what_a_module_beside_the_script_does_may_depend_on_the_order(fixed):
+    text = ITEMS.replace("START", "").replace("time.sleep(0.02)", "augmenting.shift(index)")
+    text = f"import augmenting\n{text}model.fit(Items())\n"
+    _, found = fixed(text, findings=measured("single-worker-loader", text, "def __getitem__"))
+    assert "augmenting.shift, whose code is out of sight" in found.edits[0].unsafe
+
+
 TORCH = """import torch
 from torch.utils.data import DataLoader
 
