@@ -23,8 +23,8 @@ PURE_METHODS = frozenset(
 """Methods of arrays, strings and dictionaries that change nothing."""
 LIBRARIES = frozenset(
     listed(
-        "PIL cv2 h5py imageio jax keras librosa numpy pandas polars pyarrow scipy skimage sklearn soundfile "
-        "tensorflow torch torchaudio torchvision tqdm zarr"
+        "PIL cv2 einops flax h5py imageio jax keras librosa nibabel numpy optax pandas polars pyarrow pydicom scipy "
+        "skimage sklearn soundfile tensorflow tifffile torch torchaudio torchvision tqdm zarr"
     )
 )
 """Those whose functions keep nothing between calls, but for the random ones among them."""
@@ -97,7 +97,7 @@ def _state_of_call(script: Script, call: ast.Call, function: Function, depth: in
 def _is_foreign(script: Script, name: str) -> bool:
     """Whether a function comes from a module that is no library known here: one beside the script, for instance."""
     module, dot, _ = name.partition(".")
-    return bool(dot and module in script.modules and module not in LIBRARIES | sys.stdlib_module_names)
+    return bool(dot and module and module in script.modules and module not in LIBRARIES | sys.stdlib_module_names)
 
 
 def _is_pattern(script: Script, node: ast.expr) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -209,12 +209,12 @@ class Script(Syntax):
         """The callbacks that the script defines, and that the training itself calls."""
         return self._callbacks
 
-    def batch_hook_calls(self) -> Iterator[ast.Call]:
+    def batch_hook_calls(self, hooks: Container[str] = BATCH_HOOKS) -> Iterator[ast.Call]:
         """The calls that callbacks make in every batch, without a condition."""
         seen: set[ast.Call] = set()
         for callback in self.callbacks():
             for name, hook in callback.hooks.items():
-                if name in BATCH_HOOKS:
+                if name in hooks:
                     for item in self.reached(hook):
                         if not item.guarded and item.node not in seen:
                             seen.add(item.node)

@@ -193,9 +193,13 @@ class Syntax:
     def bindings(self, name: ast.Name) -> list[Binding]:
         """The places that give a name its value, in the nearest scope that has any."""
         below_function = False
+        inner: ast.AST = name
         for scope in self.ancestors(name):
+            child, inner = inner, scope
             if not isinstance(scope, SCOPES) or (isinstance(scope, ast.ClassDef) and below_function):
                 continue
+            if isinstance(child, ast.arguments) or child in getattr(scope, "decorator_list", ()):
+                continue  # a default value and a decorator are computed outside
             if (scope, name.id) in self._bound:
                 return self._bound[scope, name.id]
             below_function = below_function or isinstance(scope, FUNCTIONS)

@@ -729,8 +729,10 @@ def test_workers_that_a_loop_starts_anew_cost_something_even_if_no_batch_is_wait
     assert names(diagnose(run, account(run))) == found
 
 
-@pytest.mark.parametrize(("epochs", "found"), [(2, ["counterproductive-workers"]), (1, [])])
-def test_workers_that_are_started_for_the_second_time_are_started_anew(epochs, found):
+@pytest.mark.parametrize(
+    ("epochs", "kept", "found"), [(2, False, ["counterproductive-workers"]), (2, True, []), (1, False, [])]
+)
+def test_workers_that_are_started_for_the_second_time_are_started_anew(epochs, kept, found):
     tree = Tree()
     root = tree.region("fit", TRAIN)
     tree.add(root, "data", "DataLoader", 7.3 * epochs, count=90 * epochs)
@@ -738,6 +740,7 @@ def test_workers_that_are_started_for_the_second_time_are_started_anew(epochs, f
     tree.add(root, "setup", "first batch, to build the model", 4, count=1)
     tree.add(root, "step", "step", 2 * epochs, count=90 * epochs)
     workers = {"fact": "workers", "root": root, "source": "DataLoader", "workers": 2, "processes": True}
+    workers["persistent"] = kept
     run = tree.run(
         called={root: Called(1, 90 * epochs, epochs, (0.02,) * 90 * epochs)},
         facts=(workers,),
@@ -759,7 +762,8 @@ def test_a_line_is_found_in_a_module_that_the_script_imports(tmp_path):
         return Script.parse(file, Path(file).read_text()) if Path(file).is_file() else None
 
     case = Case(run, account(run), read)
-    assert case.find(r"set_num_threads") == Where(str(tmp_path / "helpers.py"), 3)
+    assert case.find(r"set_num_threads") is None
+    assert case.find(r"set_num_threads", imported=True) == Where(str(tmp_path / "helpers.py"), 3)
 
 
 def test_steps_that_jax_computes_beside_the_loading_come_to_light():

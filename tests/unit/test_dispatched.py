@@ -165,3 +165,43 @@ def test_a_wait_that_begins_at_the_metrics_goes_on_in_the_validation(validation,
     ledger.enter(evaluate.stations.end)
     steps.settle(final=True)
     assert spent(ledger, fit.stations.wait, fit.stations.metrics, evaluate.stations.step) == [14, 0, 1]
+
+
+def test_a_last_step_that_is_done_just_when_the_metrics_begin_is_not_waited_for(validation, clock, monkeypatch):
+    steps, ledger, fit, _ = validation
+    for _ in range(3):
+        steps.step_done()
+    dispatch(steps, fit.region, number=1, began=clock())
+    settle = steps.settle
+
+    def meanwhile():
+        settle()
+        steps.step_done()  # in a thread of the pool, which sees no backlog yet
+
+    ledger.enter(fit.stations.metrics)
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "settle", meanwhile)
+        steps.metrics_begin(ledger, fit)
+    clock.passes(0.005)
+    ledger.enter(fit.stations.end)
+    settle(final=True)
+    assert spent(ledger, fit.stations.wait, fit.stations.metrics) == [0, 5]
+
+
+def test_a_wait_is_measured_before_the_training_thread_may_charge_it(validation, clock):
+    steps, ledger, fit, _ = validation
+    for _ in range(3):
+        steps.step_done()
+    dispatch(steps, fit.region, number=1, began=clock())
+
+    class Charging(list):
+        def append(self, backlog):
+            backlog.charge()
+
+    ledger.enter(fit.stations.metrics)
+    steps.metrics_begin(ledger, fit)
+    clock.passes(0.005)
+    steps._over = Charging()
+    steps.step_done()
+    ledger.enter(fit.stations.end)
+    assert spent(ledger, fit.stations.wait, fit.stations.metrics) == [5, 0]

@@ -1961,6 +1961,8 @@ for x in rows:
     finding = measured("recompilation", text, "for x in rows")
     assert "step = make(9)\nfor x in rows:\n    step(x)\n" in fixed(text, findings=finding)[0]
     assert fixed(text.replace("make(9)", "make(len(x))"), findings=finding)[0] is None
+    grown = text.replace("    step = make", "    model.add(layer)\n    step = make").replace("size * x", "model(x)")
+    assert fixed(grown, findings=finding)[0] is None
 
 
 FOLDS = """import keras

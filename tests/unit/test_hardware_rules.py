@@ -55,7 +55,7 @@ def test_one_thread_on_two_cores_starves_a_training_that_computes():
 
 
 def test_the_work_of_a_subclassed_model_counts_too():
-    work = {"multiplications": None, "costs_complete": True, "work": 2 * HARD["multiplications"]}
+    work = {"multiplications": None, "costs_complete": True, "work": 6 * HARD["multiplications"]}
     assert "thread-starvation" in found(threads=1, settings=work)
     assert "thread-starvation" not in found(threads=1, settings=work | {"costs_complete": False})
 

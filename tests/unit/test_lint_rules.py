@@ -298,6 +298,10 @@ SILENT = {
         "keras.callbacks.TensorBoard(update_freq=500)\n",
         hook("tf.summary.histogram('w', w)", "on_epoch_end"),
         hook("self.losses.append(logs['loss'])\nself.file.write(str(logs))"),
+        hook("np.save(f'{batch}.npy', logs['outputs'])", "on_predict_batch_end"),
+        hook("import io, pickle\nbuffer = io.BytesIO()\npickle.dump(logs, buffer)\nself.queue.put(buffer)"),
+        hook("self.base.commit()") + "    def on_train_begin(self, logs=None):\n"
+        "        import sqlite3\n        self.base = sqlite3.connect(':memory:')\n",
     ],
     "network-in-callback": [
         hook("import requests\nrequests.post('http://tracker', json=logs)", "on_epoch_end"),
@@ -320,6 +324,14 @@ SILENT = {
         "        return net(x)\n    for x in data:\n        step(x)\n",
         "def maker():\n    adam = keras.optimizers.Adam()\n    @tf.function\n    def step(x):\n"
         "        adam.apply(x)\n    return step\nfor fold in range(9):\n    step = maker()\n    step(x)\n",
+        "for units in range(9):\n    model.add(keras.layers.Dense(units))\n    @tf.function\n    def step(x):\n"
+        "        return model(x)\n    for x in data:\n        step(x)\n",
+        "def thaw(n):\n    base.layers[-n].trainable = True\nfor stage in range(9):\n    thaw(stage)\n"
+        "    @tf.function\n    def step(x):\n        return model(x)\n    for x in data:\n        step(x)\n",
+        "import functools\n@functools.cache\ndef maker():\n    @tf.function\n    def step(x):\n"
+        "        return x\n    return step\nfor x in data:\n    step = maker()\n    step(x)\n",
+        "step = None\nfor x in data:\n    if step is None:\n        @tf.function\n        def step(x):\n"
+        "            return x\n    step(x)\n",
     ],
     "recompilation": [
         COMPILED_AGAIN.format(
@@ -329,6 +341,12 @@ SILENT = {
         COMPILED_AGAIN.format(loop="range(50)", inside="model.compile('sgd', 'mse')", epochs=20),
         "import jax\nf = jax.jit(lambda v: v + 1)\nfor x in data:\n    f(x)\n",
         MADE_ANEW.format(compiler="jax.jit", taken="net", given="net", inside="net = keras.Sequential([])"),
+        MADE_ANEW.format(compiler="jax.jit", taken="", given="", inside="model.add(keras.layers.Dense(1))").replace(
+            "x * scale", "model.stateless_call(w, [], x)"
+        ),
+        "import functools, jax\n@jax.jit\ndef move(rate, x):\n    return rate * x\nfor epoch in range(50):\n"
+        "    step = functools.partial(move, 0.1)\n    for x in data:\n        step(x)\n",
+        "import jax\nfor k in range(30):\n    @jax.jit\n    def f(x, k=k):\n        return x * k\n    f(1.0)\n",
     ],
     "eager-execution": [
         "model.compile('sgd', 'mse', run_eagerly=DEBUG)\n",
@@ -337,6 +355,7 @@ SILENT = {
         TAPE.format(decorator="") + "step = tf.function(step)\n",
         JAX_STEP.format(decorator="@jax.jit", called="step"),
         JAX_STEP.format(decorator="", called="jax.jit(step)"),
+        JAX_STEP.format(decorator="", called="step") + "def run(step=step):\n    return jax.jit(step)\n",
         "class Net(keras.Model):\n    def train_step(self, x):\n        with tf.GradientTape() as tape:\n"
         "            loss = self(x)\n        self.optimizer.apply_gradients(tape.gradient(loss, w))\n",
         "import os\nos.environ['KERAS_BACKEND'] = 'torch'\nmodel.compile('sgd', 'mse', run_eagerly=True)\n",

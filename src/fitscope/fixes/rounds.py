@@ -10,11 +10,11 @@ from fitscope.fixes.execution import changes_inside, receiver
 from fitscope.fixes.jax_steps import OF_KERAS
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.model import Edit
+from fitscope.rules.compiling import changed_in_loop, free_names
 from fitscope.source import Script
 from fitscope.syntax import Function, Loop, listed
 
 COMPILERS = listed("jax.jit tensorflow.function")
-FRAMEWORKS = listed("jax. keras. numpy. tensorflow. torch. tqdm.")
 AT_COMPILATION = (*RANDOM, *listed("datetime. input logging. next print time."))
 """What is called when a function is compiled, and in every round that compiles one."""
 Made = ast.FunctionDef | ast.Assign
@@ -79,7 +79,7 @@ def _moved(script: Script, step: Made, loop: ast.For | ast.While) -> list[Made]:
     moved: list[Made] = [step]
     waiting: list[Made] = [step]
     while waiting:
-        for name in _free_names(script, waiting.pop()):
+        for name in free_names(script, [waiting.pop()]):
             for binding in script.bindings(name):
                 if binding.node is not loop and loop not in script.loops(binding.node):
                     continue
@@ -100,12 +100,7 @@ def _moved(script: Script, step: Made, loop: ast.For | ast.While) -> list[Made]:
         ]
         if len(bound) != 1:
             raise Unsure(f"{target} is set more than once")
-    maker = (
-        script.function(step.value.func)
-        if isinstance(step, ast.Assign) and isinstance(step.value, ast.Call)
-        else None
-    )
-    if maker is not None:
+    for maker in _makers(script, [step]):
         reason = state_of(script, maker) or changes_outside(script, maker) or _keeps_something(script, maker)
         if reason is not None:
             raise Unsure(f"every round may need a new one: {reason}")
@@ -114,6 +109,12 @@ def _moved(script: Script, step: Made, loop: ast.For | ast.While) -> list[Made]:
             if isinstance(part, ast.Call) and _is_kept(script, part):
                 raise Unsure(f"every round makes {ast.unparse(part.func)} anew")
     return sorted(moved, key=lambda each: each.lineno)
+
+
+def _makers(script: Script, made: list[Made]) -> list[Function]:
+    """The functions of the script whose results these are."""
+    calls = [each.value for each in made if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call)]
+    return [maker for call in calls if (maker := script.function(call.func)) is not None]
 
 
 def _check_rounds(script: Script, moved: list[Made], loop: ast.For | ast.While) -> None:
@@ -128,23 +129,9 @@ def _check_rounds(script: Script, moved: list[Made], loop: ast.For | ast.While) 
             name = script.called(call)
             if name.startswith(AT_COMPILATION) and not name.startswith("jax.random."):
                 raise Unsure(f"{name} is called anew whenever it is compiled")
-    used = {name.id for each in moved for name in _free_names(script, each)}
-    used -= {name for each in inside for name in script.parameters(each)}
-    rest = [node for part in loop.body if part not in moved for node in ast.walk(part)]
-    called = [script.function(node.func) for node in rest if isinstance(node, ast.Call)]
-    others = [each for one in called if one is not None for each in reached(script, one) if each not in inside]
-    for node in (*rest, *(node for each in others for node in script.own(each))):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr == "trainable":
-            raise Unsure(f"{ast.unparse(node)} changes from round to round")
-        if not isinstance(node, ast.Call) or script.function(node.func) is not None:
-            continue
-        given = {each.id for item in node.args for each in ast.walk(item) if isinstance(each, ast.Name)}
-        if given & used and not script.called(node).startswith((*FRAMEWORKS, ".append", "len", "print")):
-            raise Unsure(f"{ast.unparse(node.func)}, whose code is out of sight, may change what it uses")
-
-
-def _free_names(script: Script, statement: ast.stmt) -> list[ast.Name]:
-    return [node for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    changed = changed_in_loop(script, loop, [*moved, *inside, *_makers(script, moved)])
+    if changed is not None:
+        raise Unsure(f"{changed} may change what it uses from round to round")
 
 
 def _binds(node: ast.AST, name: str) -> bool:

@@ -160,7 +160,6 @@ class Call:
         """The node that reading the logs of a step is charged to."""
         self.dispatched: Any = None
         """The steps that only Keras' pool of threads waits for, where there are such."""
-        """Whether Keras' pool of threads tells when a step is done."""
         self.stepping: Any = None
         """What is told of the running epoch's steps (stepping.Stepping), if no callback has a hook before them."""
         self.contention: Any = None

@@ -70,12 +70,14 @@ class Dispatched:
             elif self.open:
                 self._backlogs.append(Backlog(ledger, waiting, target, len(self.open)))
                 self._backlogs[0].begin()
+        self._look()  # the last of them may have been done meanwhile
 
     def _look(self) -> None:
         with self._changing:
             while self._backlogs and len(self.done) >= self._backlogs[0].left:
-                self._over.append(self._backlogs.pop(0))
-                self._over[-1].end()
+                ended = self._backlogs.pop(0)
+                ended.end()
+                self._over.append(ended)
                 if self._backlogs:
                     self._backlogs[0].begin()
 
@@ -99,11 +101,12 @@ class Backlog:
 
     def wait_at(self, nodes: tuple[int, ...]) -> None:
         """From now on the wait is at these nodes, too."""
-        self._before |= {node: spent for node, spent in self._spent(nodes).items() if node not in self._before}
+        self._before = self._spent(nodes) | self._before
 
     def end(self) -> None:
         """The last of these steps is done."""
-        self._taken = {node: spent - self._before[node] for node, spent in self._spent(tuple(self._before)).items()}
+        spent = self._spent(tuple(self._before))
+        self._taken = {node: max(0, spent[node] - before) for node, before in self._before.items()}
 
     def charge(self) -> None:
         """Gives the steps what is theirs."""
@@ -113,5 +116,12 @@ class Backlog:
     def _spent(self, nodes: tuple[int, ...]) -> dict[int, int]:
         """What was spent at nodes, and is being spent now."""
         ledger = self._ledger
-        current, since, now = ledger.node, ledger.since, clock()
-        return {node: ledger.spent[node] + (max(0, now - since) if node == current else 0) for node in nodes}
+        while True:
+            current, since = ledger.node, ledger.since
+            spent = {node: ledger.spent[node] for node in nodes}
+            now = clock()
+            if (ledger.node, ledger.since) == (current, since):  # else the training thread went on meanwhile
+                break
+        if current in spent:
+            spent[current] += max(0, now - since)
+        return spent

@@ -215,7 +215,7 @@ def hold_torch(seams: Seams) -> None:
             return
         if root is None:
             loops.opened(ledger, iterator, clock() - began)
-        elif workers := getattr(iterator, "_num_workers", 0):
-            recorder.fact("workers", root=root, source="DataLoader", workers=workers, processes=True)
+        else:
+            loops.record_workers(root, "DataLoader", iterator)
 
     seams.hold(dataloader._MultiProcessingDataLoaderIter, "__init__", starting, started)

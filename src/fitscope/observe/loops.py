@@ -168,9 +168,15 @@ def opened(ledger: Ledger, iterator: Any, nanoseconds: int) -> None:
     _opened[iterator] = ledger.ident, nanoseconds
 
 
-def _charge_opening(ledger: Ledger, loop: Loop, iterator: Any, source: str) -> None:
+def record_workers(root: int, source: str, iterator: Any) -> None:
+    """Says how many processes a DataLoader reads with, and whether they outlive an epoch."""
     if workers := getattr(iterator, "_num_workers", 0):
-        recorder.fact("workers", root=loop.root, source=source, workers=workers, processes=True)
+        kept = bool(getattr(iterator, "_persistent_workers", False))
+        recorder.fact("workers", root=root, source=source, workers=workers, processes=True, persistent=kept)
+
+
+def _charge_opening(ledger: Ledger, loop: Loop, iterator: Any, source: str) -> None:
+    record_workers(loop.root, source, iterator)
     ident, nanoseconds = _opened.pop(iterator, (None, 0))
     if ident == ledger.ident:
         ledger.move(ledger.outside, loop.stations.open, nanoseconds)
@@ -354,8 +360,7 @@ def charge_between(ledger: Ledger, stations: Stations) -> None:
         if loop.host is None:
             ledger.move(loop.stations.data, stations.data, spent[loop.stations.data])
             ledger.move(loop.stations.open, stations.open, spent[loop.stations.open])
-            if workers := getattr(loop.iterator(), "_num_workers", 0):
-                recorder.fact("workers", root=stations.root, source=source, workers=workers, processes=True)
+            record_workers(stations.root, source, loop.iterator())
             loop.region.steps = 0
         loop.host = stations
     if last is not None and last[0] == stations.root:

@@ -64,6 +64,8 @@ WRITES_LONG = {
 }
 SERVERS = ("http.client.", "httpx.", "requests.", "smtplib.", "socket.create_connection", "urllib.request.urlopen")
 REQUESTS = (".delete", ".get", ".post", ".put", ".patch", ".request", ".send", ".sendall")
+TRAINING_HOOKS = frozenset(hook for hook in BATCH_HOOKS if "predict" not in hook)
+"""Predictions are written batch by batch because that is what they are made for."""
 OFTEN = 50
 """Batches between two writings that are called frequent from the source alone."""
 FEW_ROWS = 5
@@ -303,9 +305,9 @@ class PerBatchLogging(CallbackRule):
                         f"TensorBoard writes {each}: where steps are short, that takes longer than they do.",
                         'update_freq="epoch", or every few hundred batches.',
                     )
-        for call in script.batch_hook_calls():
+        for call in script.batch_hook_calls(TRAINING_HOOKS):
             what = "waits for a database" if _commits(script, call) else WRITES_LONG.get(script.called(call))
-            if what is not None:
+            if what is not None and not _into_memory(script, call):
                 yield Hit(
                     call.lineno,
                     f"This hook {what} in every batch.",
@@ -313,12 +315,19 @@ class PerBatchLogging(CallbackRule):
                 )
 
 
+def _into_memory(script: Script, call: ast.Call) -> bool:
+    """Whether what a call writes goes to a buffer in place of a file."""
+    made = [value for given in call.args for value in (given, *script.values(given)) if isinstance(value, ast.Call)]
+    return any(script.called(value) == "io.BytesIO" for value in made)
+
+
 def _commits(script: Script, call: ast.Call) -> bool:
     """Whether a call writes to a database what was changed in it: sqlite3 waits for the disk then."""
     if script.method(call) != "commit" or not isinstance(call.func, ast.Attribute):
         return False
-    made = script.values(call.func.value)
-    return any(isinstance(value, ast.Call) and script.called(value) == "sqlite3.connect" for value in made)
+    made = [value for value in script.values(call.func.value) if isinstance(value, ast.Call)]
+    opened = [script.argument(value, "database", 0) for value in made if script.called(value) == "sqlite3.connect"]
+    return any(script.literal(name) != ":memory:" for name in opened)
 
 
 class NetworkInCallback(CallbackRule):

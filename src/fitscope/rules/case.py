@@ -119,10 +119,10 @@ class Case:
         return next(iter(self.facts("settings", region)), {})
 
     def work(self, region: Region) -> float | None:
-        """Floating point operations of one example's way forward through the model; None where that is not known."""
+        """Floating point operations of a step for one example, forward and backward; None where that is not known."""
         settings = self.settings(region)
         if settings.get("multiplications"):
-            return 2.0 * float(settings["multiplications"])
+            return 6.0 * float(settings["multiplications"])  # backward is twice as much as forward
         return float(settings["work"]) if settings.get("costs_complete") else None
 
     @cached_property
@@ -136,16 +136,18 @@ class Case:
         script = self.script_of(where.file) if where is not None else None
         return script.line(where.line) if script is not None and where is not None else ""
 
-    def find(self, pattern: str) -> Where | None:
-        """The first line of the user's source that matches: in the files that this run went through, or in modules
-        beside them that they import."""
+    def find(self, pattern: str, *, imported: bool = False) -> Where | None:
+        """The first line of the user's source that matches, in the files that this run went through.
+
+        `imported`: or in modules beside them that they import.
+        """
         files = dict.fromkeys(node.where.file for node in self.run.nodes.values() if node.where is not None)
         scripts = {file: script for file in files if (script := self.script_of(file)) is not None}
         beside = [
             str(Path(file).with_name(f"{name}.py")) for file, script in scripts.items() for name in script.modules
         ]
         wanted = re.compile(pattern)
-        for file in (*scripts, *sorted(beside)):
+        for file in (*scripts, *(sorted(beside) if imported else ())):
             script = self.script_of(file)
             for number, text in enumerate(script.lines if script is not None else (), start=1):
                 if wanted.search(text.split("#", 1)[0]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from typing import Any
 
 from fitscope import words
 from fitscope.model import Compile, Region, Where
@@ -142,13 +143,20 @@ NEW_FUNCTION = "A new tf.function is made in every round, and each is traced fro
 def _made_anew(script: Script, compiler: str) -> Iterable[int]:
     """The lines at which a loop makes the same compiled function in every round, to call it there."""
     for node in (*script.functions, *script.calls):
-        made = node if isinstance(node, ast.FunctionDef) else script.function(node)
-        loops, rounds = script.loops(node), script.repeats(node)
-        if not loops or not isinstance(made, ast.FunctionDef) or compiler not in script.decorators(made):
+        statement = node if isinstance(node, ast.FunctionDef) else script.parents.get(node)
+        loop = script.parents.get(statement) if statement is not None else None
+        rounds = script.repeats(node)
+        if not isinstance(loop, ast.For | ast.While) or (rounds is not None and rounds <= FEW_ROUNDS):
             continue
+        made = node if isinstance(node, ast.FunctionDef) else script.function(node)
+        if not isinstance(made, ast.FunctionDef) or compiler not in script.decorators(made):
+            continue
+        maker = script.function(node.func) if isinstance(node, ast.Call) else None
+        if node is not made and (maker is None or maker not in script.ancestors(made) or script.decorators(maker)):
+            continue  # it is not made here, or once
         named = made.name if node is made else _name_of(script, node)
-        calls = [each for each in ast.walk(loops[0]) if isinstance(each, ast.Call) and is_name(each.func, named)]
-        if calls and (rounds is None or rounds > FEW_ROUNDS) and not _is_of_round(script, node, loops[0]):
+        calls = [each for each in ast.walk(loop) if isinstance(each, ast.Call) and is_name(each.func, named)]
+        if calls and not _is_of_round(script, node, maker, loop):
             yield node.lineno
 
 
@@ -159,22 +167,86 @@ def _name_of(script: Script, made: ast.AST) -> str:
     return target.id if isinstance(target, ast.Name) else ""
 
 
-def _is_of_round(script: Script, node: ast.AST, loop: Loop, depth: int = 3) -> bool:
+def _is_of_round(script: Script, node: ast.AST, maker: Function | None, loop: ast.For | ast.While) -> bool:
     """Whether a function that a loop makes may be another one in every round, because of what it is made of."""
-    maker = script.function(node.func) if isinstance(node, ast.Call) else None
-    inside = [*ast.walk(node), *(ast.walk(maker) if maker is not None else ())]
-    made = [script.called(each) for each in inside if isinstance(each, ast.Call)]
-    if any(name.startswith("keras.") and name.rpartition(".")[2][:1].isupper() for name in made):
-        return True  # a model, an optimizer or a metric of its own
-    for name in (each for each in inside if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)):
+    parts = [node, *([maker] if maker is not None else [])]
+    for name in free_names(script, parts):
         for binding in script.bindings(name):
-            around = binding.node is loop or loop in script.loops(binding.node)
-            if not around or any(binding.node is each for each in inside):
-                continue
-            helper = isinstance(binding.node, ast.FunctionDef) and depth > 0
-            if not helper or _is_of_round(script, binding.node, loop, depth - 1):
+            helper = binding.node if binding.how == "define" and isinstance(binding.node, ast.FunctionDef) else None
+            if helper is not None and helper not in parts:
+                parts.append(helper)
+            elif helper is None and (binding.node is loop or loop in script.loops(binding.node)):
                 return True
-    return False
+    inside = [each for part in parts for each in ast.walk(part)]
+    for each in inside:
+        if isinstance(each, ast.Call) and (script.is_model(each) or _makes_part(script, each)):
+            return True
+        if isinstance(each, ast.FunctionDef) and [*each.args.defaults, *filter(None, each.args.kw_defaults)]:
+            return True
+    return changed_in_loop(script, loop, parts) is not None
+
+
+def _makes_part(script: Script, call: ast.Call) -> bool:
+    """Whether a call makes a layer, an optimizer, a metric or the like, of Keras or of the script."""
+    name, owner = script.called(call), script.local_class(call.func)
+    of_keras = name.startswith("keras.") and name.rpartition(".")[2][:1].isupper()
+    return of_keras or (owner is not None and script.derives(owner, "keras."))
+
+
+FRAMEWORKS = ("jax.", "keras.", "numpy.", "tensorflow.", "torch.", "tqdm.")
+LEAVE_ALONE = ("enumerate", "float", "int", "len", "print", "range", "zip")
+ONLY_READ = frozenset(
+    ("append", "evaluate", "predict", "predict_on_batch", "save", "save_weights", "stateless_apply", "stateless_call")
+)
+"""Methods of a model, an optimizer or a list that leave the model what it is."""
+
+
+def free_names(script: Script, parts: list[Any]) -> list[ast.Name]:
+    """The names in parts of a script that get their value elsewhere."""
+    own = {id(node) for part in parts for node in ast.walk(part)}
+    loaded = (node for part in parts for node in ast.walk(part))
+    return [
+        node
+        for node in loaded
+        if isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Load)
+        and not any(id(binding.node) in own for binding in script.bindings(node))
+    ]
+
+
+def changed_in_loop(script: Script, loop: ast.For | ast.While, parts: list[Any]) -> str | None:
+    """What a loop does that may change what these parts of it use; None if it surely leaves that alone."""
+    own = {id(node) for part in parts for node in ast.walk(part)}
+    used = {name.id for name in free_names(script, parts)}
+    rest = [node for each in loop.body for node in ast.walk(each) if id(node) not in own]
+    waiting = [script.function(node.func) for node in rest if isinstance(node, ast.Call)]
+    seen: list[Function] = []
+    while waiting:
+        function = waiting.pop()
+        if function is not None and function not in seen and id(function) not in own:
+            seen.append(function)
+            rest += script.own(function)
+            waiting += [script.function(call.func) for call in script.own_calls(function)]
+    for node in rest:
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            if node.attr == "trainable" or _root(node) in used:
+                return ast.unparse(node)
+        elif isinstance(node, ast.Call) and script.function(node.func) is None:
+            name = script.called(node)
+            method = isinstance(node.func, ast.Attribute) and script.dotted(node.func) is None
+            if method and _root(node.func) in used and script.method(node) not in ONLY_READ:
+                return ast.unparse(node.func)
+            given = {each.id for item in node.args for each in ast.walk(item) if isinstance(each, ast.Name)}
+            if given & used and not method and not name.startswith(FRAMEWORKS) and name not in LEAVE_ALONE:
+                return ast.unparse(node.func)
+    return None
+
+
+def _root(node: ast.expr) -> str:
+    """The name at the beginning of `a.b.c`."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def called_in_round(script: Script, made: ast.Call) -> bool:
@@ -527,7 +599,10 @@ def is_jax_step(script: Script, function: ast.FunctionDef) -> bool:
     """Whether a function computes gradients and gives back what they make of the weights, and is not compiled."""
     calls = list(script.own_calls(function))
     derives = any(derivative(script, call) is not None for call in calls)
-    applies = any(script.method(call) in ("stateless_apply", "update") for call in calls)
+    applies = any(
+        script.method(call) in ("stateless_apply", "update") and not isinstance(script.parents.get(call), ast.Expr)
+        for call in calls
+    )
     plain = not script.decorators(function) and not script.mentioned(function)
     loops = any(isinstance(node, ast.For | ast.While) for node in script.own(function))
     return derives and applies and plain and not loops and script.class_of(function) is None

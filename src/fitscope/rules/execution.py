@@ -291,12 +291,12 @@ class StepOverhead(ExecutionRule):
         """Compares what a step takes with what it has to compute."""
         for region in case.regions("fit", "train_on_batch"):
             settings = case.settings(region)
-            work, batch = case.work(region), settings.get("batch_size")
+            work, batch = settings.get("multiplications"), settings.get("batch_size")
             step = seconds_of(region, "step")
             if not work or not batch or region.steps < 300 or settings.get("run_eagerly"):
                 continue
             each = step / region.steps
-            computing = 3 * work * batch / 5e9  # backward is twice as much
+            computing = 6 * work * batch / 5e9
             if settings.get("steps_per_execution", 1) > 1 or each > 3e-3 or computing > 0.2 * each:
                 continue
             around = step + seconds_of(region, "logs", "progress") + _keras_own(region)

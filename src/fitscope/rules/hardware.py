@@ -204,7 +204,7 @@ class ThreadRule(HardwareRule):
             step = seconds_of(region, "step")
             if settings.get("device") != "cpu" or not threads.get("intra") or not each or not batch or not step:
                 continue
-            operations = 3 * each * batch  # backward is twice as much
+            operations = each * batch
             rate = operations * region.steps / step
             if operations >= HARD_STEP and rate >= WORKING and case.matters(step, 0.3):
                 yield region, int(threads["intra"]), float(threads["cores"]), rate
@@ -255,7 +255,7 @@ class ThreadOversubscription(ThreadRule):
             yield Cause(
                 says=f"{words.count(threads, 'thread')} compute on {words.count(int(cores), 'core')}{beside}"
                 f"{self.set_by(case, region)}: they wait for one another.",
-                where=case.find(SETS_THREADS) or region.where,
+                where=case.find(SETS_THREADS, imported=True) or region.where,
                 evidence=(
                     counted("threads that compute one operation", threads),
                     counted("cores that the process may use", cores),
@@ -297,7 +297,7 @@ class ThreadStarvation(ThreadRule):
             yield Cause(
                 says=f"{words.count(threads, 'thread')} {'computes' if threads == 1 else 'compute'} where "
                 f"{words.count(int(cores), 'core')} could{self.set_by(case, region)}.",
-                where=case.find(SETS_THREADS) or region.where,
+                where=case.find(SETS_THREADS, imported=True) or region.where,
                 evidence=(
                     counted("threads that compute one operation", threads),
                     counted("cores that the process may use", cores),

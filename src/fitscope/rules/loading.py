@@ -431,7 +431,9 @@ class CounterproductiveWorkers(InputRule):
         starting = data.beginning + opening
         ending = sum(part.seconds for part in parts_of(region, "epoch") if part.name in ENDS)
         most = starting + ending >= 0.5 * (data.training_wait + opening + ending)
-        if firsts.count < 2 or starting < 0.2 * data.training_wait or not most:
+        kept = any(fact.get("persistent") for fact in case.facts("workers", region))
+        seen = firsts.count >= 3 or (firsts.count == 2 and ending >= 0.5 * starting)
+        if kept or not seen or starting < 0.2 * data.training_wait or not most:
             return None
         if not case.matters(starting + ending, 0.1):
             return None

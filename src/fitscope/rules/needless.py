@@ -122,6 +122,8 @@ IN_ONE_CALL = {"LSTM": (0.5, 0.73), "GRU": (0.3, 0.6)}
 """The part of a layer's time that PyTorch's own layer saves on a CPU: its kernel goes through the sequence in one
 call, Keras' loop in Python. Measured with 24 to 200 steps in time and 32 to 512 units: an LSTM was 1.9 to 7.3 times
 as fast, a GRU 1.3 to 4.8 times."""
+LONG_SEQUENCE = 16
+"""Steps in time from which on that is worth a word."""
 MOST_UNITS = {"jax": 64}
 """Larger layers multiply for so long that masks do not matter."""
 
@@ -239,15 +241,16 @@ class UnfusedRecurrent(NeedlessWork):
     def _in_python(self, case: Case, region: Region, layers: list[dict[str, Any]]) -> Iterable[Cause]:
         """Layers with the usual settings on PyTorch, through whose sequence Keras goes step by step."""
         settings, step = case.settings(region), seconds_of(region, "step")
-        plain = [layer for layer in layers if layer["layer"] in IN_ONE_CALL and not lost_by(layer)]
+        fused = [layer for layer in layers if layer["layer"] in IN_ONE_CALL]
+        plain = [each for each in fused if not lost_by(each) and (each["steps"] or LONG_SEQUENCE) >= LONG_SEQUENCE]
         costs = settings.get("costs", ()) if settings.get("costs_complete") else ()
         inside = sum(cost["flops"] for cost in costs if cost["kind"] in IN_ONE_CALL)
         part = inside / settings["work"] if inside else 0.0
-        if not plain or part < 0.5 or not case.matters(step, 0.5):
+        if not plain or len(plain) < len(fused) or part < 0.5 or not case.matters(step, 0.5):
             return
         layer = plain[0]
         kind = layer["layer"]
-        low, high = IN_ONE_CALL[kind]
+        low, high = min(IN_ONE_CALL[each["layer"]] for each in plain)
         yield Cause(
             says=f"{kind} goes through its sequence step by step in Python: Keras has no kernel for it on PyTorch.",
             where=layer.get("where") or region.where,
@@ -259,7 +262,8 @@ class UnfusedRecurrent(NeedlessWork):
             ),
             saves=with_end(region, low * part * step, high * part * step),
             remedy=f"layers.TorchModuleWrapper(torch.nn.{kind}(features, {layer['units']}, batch_first=True)) goes "
-            "through it in one call; it has no mask, and begins with other weights.",
+            "through it in one call, and gives a pair: the whole sequence (its last step is [:, -1]) and its state. "
+            "It has no mask, and begins with other weights.",
             claims=frozenset({f"{id(region)}:step"}),
         )
 
