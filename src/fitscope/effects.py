@@ -1,4 +1,4 @@
-"""Whether a function may be called in another order, in another thread or from a graph."""
+"""What functions and loops change: whether a function may be called in another order or thread, or be made once."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ IN_GRAPHS = listed("add_loss add_metric apply apply_gradients assign assign_add 
 OUT_OF_ITERATORS = listed("choice get_next integers next pop popleft sample")
 PYTHON_VALUES = listed("bool float int print input open breakpoint next")
 """What needs values, not the tensors of a graph, or happens once instead of in every step."""
+FRAMEWORKS = listed("jax. keras. numpy. tensorflow. torch. tqdm.")
+LEAVE_ALONE = listed("enumerate float int len print range zip")
+ONLY_READ = frozenset(
+    listed("append evaluate predict predict_on_batch save save_weights stateless_apply stateless_call")
+)
+"""Methods of a model, an optimizer or a list that leave the model what it is."""
 
 
 def state_of(script: Script, function: Function | None, depth: int = 3) -> str | None:
@@ -301,3 +307,51 @@ def same_things(script: Script, node: ast.AST | None, depth: int = 4) -> set[str
         parts = source.elts if isinstance(source, ast.Tuple | ast.List) else [source]
         found |= {name for part in parts for name in same_things(script, part, depth - 1)}
     return found
+
+
+def free_names(script: Script, parts: list[ast.AST]) -> list[ast.Name]:
+    """The names in parts of a script that get their value elsewhere."""
+    own = {id(node) for part in parts for node in ast.walk(part)}
+    loaded = (node for part in parts for node in ast.walk(part))
+    return [
+        node
+        for node in loaded
+        if isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Load)
+        and not any(id(binding.node) in own for binding in script.bindings(node))
+    ]
+
+
+def changed_in_loop(script: Script, loop: ast.For | ast.While, parts: list[ast.AST]) -> str | None:
+    """What a loop does that may change what these parts of it use; None if it surely leaves that alone."""
+    own = {id(node) for part in parts for node in ast.walk(part)}
+    used = {name.id for name in free_names(script, parts)}
+    rest = [node for each in loop.body for node in ast.walk(each) if id(node) not in own]
+    waiting = [script.function(node.func) for node in rest if isinstance(node, ast.Call)]
+    seen: list[Function] = []
+    while waiting:
+        function = waiting.pop()
+        if function is not None and function not in seen and id(function) not in own:
+            seen.append(function)
+            rest += script.own(function)
+            waiting += [script.function(call.func) for call in script.own_calls(function)]
+    for node in rest:
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            if node.attr == "trainable" or _root(node) in used:
+                return ast.unparse(node)
+        elif isinstance(node, ast.Call) and script.function(node.func) is None:
+            name = script.called(node)
+            method = isinstance(node.func, ast.Attribute) and script.dotted(node.func) is None
+            if method and _root(node.func) in used and script.method(node) not in ONLY_READ:
+                return ast.unparse(node.func)
+            given = {each.id for item in node.args for each in ast.walk(item) if isinstance(each, ast.Name)}
+            if given & used and not method and not name.startswith(FRAMEWORKS) and name not in LEAVE_ALONE:
+                return ast.unparse(node.func)
+    return None
+
+
+def _root(node: ast.expr) -> str:
+    """The name at the beginning of `a.b.c`."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""

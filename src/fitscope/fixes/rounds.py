@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from fitscope.effects import RANDOM, changes_outside, reached, state_of
+from fitscope.effects import RANDOM, changed_in_loop, changes_outside, free_names, reached, state_of
 from fitscope.fixes.draft import Unsure
 from fitscope.fixes.execution import changes_inside, receiver
 from fitscope.fixes.jax_steps import OF_KERAS
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.model import Edit
-from fitscope.rules.compiling import changed_in_loop, free_names
 from fitscope.source import Script
 from fitscope.syntax import Function, Loop, listed
 

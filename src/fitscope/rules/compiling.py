@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import Any
 
 from fitscope import words
+from fitscope.effects import changed_in_loop, free_names
 from fitscope.model import Compile, Region, Where
 from fitscope.rules.case import FOREIGN_CORES, Case, counted, parts_of, seconds_of, share, took
 from fitscope.rules.execution import FEW_LOOKS, FEW_ROUNDS, ExecutionRule, is_name
@@ -191,62 +191,6 @@ def _makes_part(script: Script, call: ast.Call) -> bool:
     name, owner = script.called(call), script.local_class(call.func)
     of_keras = name.startswith("keras.") and name.rpartition(".")[2][:1].isupper()
     return of_keras or (owner is not None and script.derives(owner, "keras."))
-
-
-FRAMEWORKS = ("jax.", "keras.", "numpy.", "tensorflow.", "torch.", "tqdm.")
-LEAVE_ALONE = ("enumerate", "float", "int", "len", "print", "range", "zip")
-ONLY_READ = frozenset(
-    ("append", "evaluate", "predict", "predict_on_batch", "save", "save_weights", "stateless_apply", "stateless_call")
-)
-"""Methods of a model, an optimizer or a list that leave the model what it is."""
-
-
-def free_names(script: Script, parts: list[Any]) -> list[ast.Name]:
-    """The names in parts of a script that get their value elsewhere."""
-    own = {id(node) for part in parts for node in ast.walk(part)}
-    loaded = (node for part in parts for node in ast.walk(part))
-    return [
-        node
-        for node in loaded
-        if isinstance(node, ast.Name)
-        and isinstance(node.ctx, ast.Load)
-        and not any(id(binding.node) in own for binding in script.bindings(node))
-    ]
-
-
-def changed_in_loop(script: Script, loop: ast.For | ast.While, parts: list[Any]) -> str | None:
-    """What a loop does that may change what these parts of it use; None if it surely leaves that alone."""
-    own = {id(node) for part in parts for node in ast.walk(part)}
-    used = {name.id for name in free_names(script, parts)}
-    rest = [node for each in loop.body for node in ast.walk(each) if id(node) not in own]
-    waiting = [script.function(node.func) for node in rest if isinstance(node, ast.Call)]
-    seen: list[Function] = []
-    while waiting:
-        function = waiting.pop()
-        if function is not None and function not in seen and id(function) not in own:
-            seen.append(function)
-            rest += script.own(function)
-            waiting += [script.function(call.func) for call in script.own_calls(function)]
-    for node in rest:
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            if node.attr == "trainable" or _root(node) in used:
-                return ast.unparse(node)
-        elif isinstance(node, ast.Call) and script.function(node.func) is None:
-            name = script.called(node)
-            method = isinstance(node.func, ast.Attribute) and script.dotted(node.func) is None
-            if method and _root(node.func) in used and script.method(node) not in ONLY_READ:
-                return ast.unparse(node.func)
-            given = {each.id for item in node.args for each in ast.walk(item) if isinstance(each, ast.Name)}
-            if given & used and not method and not name.startswith(FRAMEWORKS) and name not in LEAVE_ALONE:
-                return ast.unparse(node.func)
-    return None
-
-
-def _root(node: ast.expr) -> str:
-    """The name at the beginning of `a.b.c`."""
-    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def called_in_round(script: Script, made: ast.Call) -> bool:
