@@ -77,8 +77,8 @@ class ExpensiveMetric(NeedlessWork):
                 took("per step", step / region.steps),
                 share("of the training is the steps", step / case.seconds),
             ),
-            # Beside the rest of a compiled step a metric may find an idle core.
-            saves=with_end(region, *((0.45 * total, min(total, 0.92 * step)) if alone else case.saves(total))),
+            # Beside the rest of a compiled step a metric may find an idle core, or memory that is no longer at hand.
+            saves=with_end(region, *((0.6 * total, min(1.25 * total, 0.92 * step)) if alone else case.saves(total))),
             remedy=self._remedy(first),
             claims=frozenset({f"{id(region)}:step"}),
         )
