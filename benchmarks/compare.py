@@ -3,7 +3,7 @@
 Real trainings in processes of their own, A and B in turn; B does a tenth more work in each step (matrix products, no
 sleep). Runs are kept in a pool, so that they can be recorded a few minutes at a time:
 
-    python benchmarks/compare.py record --minutes 2.5
+    python benchmarks/compare.py record --minutes 25
     python benchmarks/compare.py judge
 
 `judge` compares every run with every other (or, with --runs 3, sets of three with sets of three, drawn at random) and
@@ -84,16 +84,16 @@ def judge(pool: Path, runs: int, rounds: int) -> None:
     sides = {side: [gather(str(path))[0] for path in sorted(pool.glob(f"{side}-*.run"))] for side in WORK}
     print(f"{len(sides['a'])} runs of A, {len(sides['b'])} of B; {runs} of each in a comparison")
     for side, found in sides.items():
-        calm = [each.regions[0] for each in found if not each.regions[0].disturbed]
+        calm = [each.regions[0].by_stretches() for each in found if not each.regions[0].disturbed]
         if len(calm) < 2:
             print(f"  {side}: all but {len(calm)} of {len(found)} runs were disturbed by other programs")
             continue
         logs = [math.log(each.per_step) for each in calm]
         middle, spread = math.exp(fmean(logs)) * 1e3, 100 * math.sqrt(variance(logs))
-        wandering = 100 * math.sqrt(fmean((each.wandering or 0.0) ** 2 for each in calm))
+        doubt = 100 * math.sqrt(fmean((each.doubt or 0.0) ** 2 for each in calm))
         disturbed = f"{len(found) - len(calm)} disturbed"
         print(f"  {side}: {middle:.2f} ms per step; {disturbed}, the others {spread:.1f} % apart", end=" ")
-        print(f"({wandering:.1f} % expected from how each wanders)")
+        print(f"({doubt:.1f} % expected from how uneven each is)")
     answers = Answers()
     titles = (
         ("A/A, told to differ", "a", "a"),
@@ -169,7 +169,7 @@ def pairs(first: Sequence[Any], second: Sequence[Any], runs: int, *, same: bool)
 
 def peer(one: Sequence[Any], other: Sequence[Any]) -> str:
     """Welch's t-test over epochs."""
-    a, b = ([block.regular / block.steps for run in runs for block in run.regions[0].blocks] for runs in (one, other))
+    a, b = ([block.per_step for run in runs for block in run.regions[0].blocks] for runs in (one, other))
     surprise = (fmean(b) - fmean(a)) / math.sqrt(variance(a) / len(a) + variance(b) / len(b))
     if abs(surprise) < NormalDist().inv_cdf(0.99):
         return "same"
@@ -181,7 +181,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     recording = commands.add_parser("record", help="record runs into the pool")
     recording.add_argument("--minutes", type=float, default=10.0)
-    recording.add_argument("--seconds", type=float, default=15.0, help="of training in each run")
+    recording.add_argument("--seconds", type=float, default=50.0, help="of training in each run")
     recording.add_argument("--backend", default="jax")
     judging = commands.add_parser("judge", help="print both rates")
     judging.add_argument("--runs", type=int, default=1, help="of each side in one comparison")

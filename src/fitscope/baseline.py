@@ -9,25 +9,39 @@ import glob
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from statistics import quantiles
+from statistics import fmean, median, stdev
 from typing import Any
 
 from fitscope import store
 from fitscope.account import account
-from fitscope.model import SCHEMA, FitscopeError, Report, Run, Where
+from fitscope.model import SCHEMA, Calmest, FitscopeError, Report, Run, Where
 from fitscope.report.to_json import report_value
 
 ONCE = ("compile", "setup")
 """Phases that happen once, or once in a while, and not with every step: they are no part of the time per step."""
 
 NOT_WITH_EVERY_STEP = ("callback", "checkpoint", "epoch", "gc", "validation")
-"""Phases that may come with some epochs only: of these the mean counts, of the others the middle of the blocks."""
+"""Phases that may come with some epochs only: of these the mean counts, of the others the calmest blocks."""
 LEAST_BLOCKS = 4
-LEAST_LIKENESS, MOST_LIKENESS = 0.3, 0.9
-"""Between which the correlation of neighboring blocks is believed."""
+CALMEST, LEAST_CALM = 0.1, 2
+"""The part of the blocks, and how many at least, that were least disturbed: those with the shortest steps. What
+disturbs a step makes it longer, never shorter. On a shared virtual machine whole runs of one script, 20 seconds each,
+differed by 5 to 9 % in the middle of their blocks and by 2 to 3 % in the calmest tenth."""
+IRREGULAR = ("data", "callback", "checkpoint", "gc")
+FINELY = 0.05
+"""Where these phases, which may come with some steps only, take less of a step, stretches of a few steps can be
+compared: 20 seconds differed by 1.7 to 2.4 % in the calmest of these, 46 seconds by 1.5 to 1.9 %."""
+ALIKE = 0.25
+"""Steps that are usually longer than the calmest by more than that are not alike: batches of different lengths …"""
+OFF_FOR_A_SECOND = 0.25
+"""How far the calmest blocks may be off if a run has one second of blocks, and less the longer it is: in two seconds,
+none may be calm. There 2 seconds were off by 10 %, 4 by 5 to 7 %, 8 by 3 to 5 % and 16 by 2 to 5 %."""
+OFF_BY_UNREST, OFF_BY_UNREST_FINELY, MOST_UNREST = 0.45, 5.0, 0.15
+"""How far even the calmest are off where the others are longer than they by so much, as was seen there: a share of
+that in blocks; in stretches, divided by the seconds of the run."""
 FOREIGN_CORES = 0.3
 """From so many processors used by other programs on, a block is disturbed."""
 
@@ -39,11 +53,18 @@ _KEPT_OF_MACHINES = ("platform", "cpu", "cores", "memory_bytes", "gpus")
 
 @dataclass(frozen=True)
 class Block:
-    """Some steps in a row: seconds of what comes with every step, and how busy other programs were."""
+    """Some steps in a row: seconds of what comes with every step, how busy other programs were, and the rest."""
 
     regular: float
     steps: int
     foreign_cores: float
+    other: float = 0.0
+    """Seconds of what does not come with every step."""
+
+    @property
+    def per_step(self) -> float:
+        """Seconds of what comes with every step, for one of them."""
+        return self.regular / self.steps
 
 
 @dataclass(frozen=True)
@@ -60,6 +81,9 @@ class Trained:
     blocks: tuple[Block, ...] = ()
     steady: dict[str, float] = field(default_factory=dict)
     """Seconds per step by phase once training is under way; empty where too little is known."""
+    calmest: Calmest | None = None
+    finely: bool = False
+    """Whether `steady` is that of the calmest stretches, not of the calmest blocks."""
 
     @property
     def seconds(self) -> float:
@@ -84,28 +108,50 @@ class Trained:
         return len(calm(self.blocks)) < max(LEAST_BLOCKS, len(self.blocks) / 4) if self.blocks else False
 
     @property
-    def wandering(self) -> float | None:
-        """How far `per_step` may be off because the steps of this run wander, as a share; unknown of few blocks."""
-        blocks = self.blocks if self.disturbed else calm(self.blocks)
+    def unrest(self) -> float | None:
+        """By which share steps are usually longer than at their calmest; unknown of few blocks."""
+        blocks = self._measured
         if len(blocks) < LEAST_BLOCKS:
             return None
-        values = [block.regular / block.steps for block in blocks]
-        low, middle, high = quantiles(values, n=4)
-        if not middle:
+        if self.finely and self.calmest is not None:
+            return self.calmest.usual / self.calmest.seconds - 1
+        best = fmean(block.per_step for block in calmest(blocks))
+        return median(block.per_step for block in blocks) / best - 1 if best else None
+
+    @property
+    def doubt(self) -> float | None:
+        """How far `per_step` may be off because of what went on in this run, as a share; unknown of few blocks."""
+        unrest, blocks = self.unrest, self._measured
+        if unrest is None:
             return None
-        return 0.74 * (high - low) / middle * math.sqrt(_alike(values) / len(values))
+        seconds = sum(block.regular + block.other for block in blocks)
+        others = [block.other / block.steps for block in blocks]
+        error = stdev(others) / math.sqrt(len(others)) / self.per_step
+        each = OFF_BY_UNREST_FINELY / seconds if self.finely else OFF_BY_UNREST
+        return math.hypot(each * min(unrest, MOST_UNREST), OFF_FOR_A_SECOND / seconds, error)
 
+    @property
+    def is_regular(self) -> bool:
+        """Whether the steps are alike enough for stretches of a few of them to tell what all of them take."""
+        if self.calmest is None or not self.steady:
+            return False
+        irregular = sum(self.steady.get(phase, 0.0) for phase in IRREGULAR)
+        return irregular < FINELY * self.per_step and self.calmest.usual < (1 + ALIKE) * self.calmest.seconds
 
-def _alike(values: Sequence[float]) -> float:
-    """How many neighbors say as much as one value that stands alone, from how alike neighbors are."""
-    low, middle, high = quantiles(values, n=4)
-    reach = 2 * (high - low)
-    centered = [max(-reach, min(reach, value - middle)) for value in values]
-    whole = sum(value * value for value in centered)
-    likeness = sum(a * b for a, b in pairwise(centered)) / whole if whole else 0.0
-    likeness += (1 + 3 * likeness) / len(values)  # in short series it comes out too small
-    likeness = max(LEAST_LIKENESS, min(MOST_LIKENESS, likeness))
-    return (1 + likeness) / (1 - likeness)
+    def by_stretches(self) -> Trained:
+        """The same, measured by its calmest stretches."""
+        regular = sum(seconds for phase, seconds in self.steady.items() if phase not in NOT_WITH_EVERY_STEP)
+        if self.calmest is None or not regular:
+            return self
+        steady = {
+            phase: each if phase in NOT_WITH_EVERY_STEP else each * self.calmest.seconds / regular
+            for phase, each in self.steady.items()
+        }
+        return replace(self, finely=True, steady=steady)
+
+    @property
+    def _measured(self) -> tuple[Block, ...]:
+        return self.blocks if self.disturbed else calm(self.blocks)
 
 
 def calm(blocks: Sequence[Block]) -> tuple[Block, ...]:
@@ -113,21 +159,25 @@ def calm(blocks: Sequence[Block]) -> tuple[Block, ...]:
     return tuple(block for block in blocks if block.foreign_cores < FOREIGN_CORES)
 
 
+def calmest(blocks: Sequence[Block]) -> list[Block]:
+    """The blocks with the shortest steps."""
+    return sorted(blocks, key=lambda block: block.per_step)[: max(LEAST_CALM, round(CALMEST * len(blocks)))]
+
+
 def steady(pieces: Sequence[tuple[Block, dict[str, float]]]) -> dict[str, float]:
     """Seconds per step by phase, of the blocks that nobody disturbed.
 
-    Of what comes with every step only the middle half of the blocks counts, so that what was disturbed unseen does
-    not; of the rest, which may come with every fifth epoch, the mean.
+    Of what comes with every step only the calmest blocks count; of the rest, which may come with every fifth epoch,
+    the mean.
     """
     usable = [piece for piece in pieces if piece[0] in calm([piece[0]])] or list(pieces)
     if len(usable) < LEAST_BLOCKS:
         return {}
-    usable.sort(key=lambda piece: piece[0].regular / piece[0].steps)
-    cut = len(usable) // 4
-    middle = usable[cut : len(usable) - cut]
+    best = calmest([block for block, _ in usable])
+    few = [piece for piece in usable if any(piece[0] is block for block in best)]
     found = {}
     for phase in dict.fromkeys(phase for _, phases in usable for phase in phases):
-        some = usable if phase in NOT_WITH_EVERY_STEP else middle
+        some = usable if phase in NOT_WITH_EVERY_STEP else few
         found[phase] = sum(phases.get(phase, 0.0) for _, phases in some) / sum(block.steps for block, _ in some)
     return found
 
@@ -248,6 +298,7 @@ def _kept(value: dict[str, Any]) -> dict[str, Any]:
                 "parts": [{key: part[key] for key in _KEPT_OF_PARTS} for part in region["parts"]],
                 "blocks": [[round(number, 6) for number in astuple(block)] for block in trained.blocks],
                 "steady": trained.steady,
+                "calmest": asdict(trained.calmest) if trained.calmest is not None else None,
             }
             for region in value["regions"]
             for trained in [_trained(region, samples)]
@@ -286,7 +337,9 @@ def _trained(value: dict[str, Any], samples: list[dict[str, Any]]) -> Trained:
         places.setdefault(key, _where(part["where"]))
     if "blocks" in value:  # in a baseline
         blocks, found = [Block(*block) for block in value["blocks"]], dict(value["steady"])
+        stretches = value.get("calmest")
     else:
+        stretches = (value.get("course") or {}).get("calmest")
         pieces = list(_pieces(value, samples))
         blocks, found = [block for block, _ in pieces], steady(pieces)
     return Trained(
@@ -298,6 +351,7 @@ def _trained(value: dict[str, Any], samples: list[dict[str, Any]]) -> Trained:
         places=places,
         blocks=tuple(blocks),
         steady=found,
+        calmest=Calmest(**stretches) if stretches else None,
     )
 
 
@@ -323,7 +377,8 @@ def _pieces(region: dict[str, Any], samples: list[dict[str, Any]]) -> Iterator[t
                 phases[phase] = phases.get(phase, 0.0) + float(seconds)
         if piece["steps"]:  # a validation, or a step of seconds, goes with the step that ends next
             regular = sum(seconds for phase, seconds in phases.items() if phase not in NOT_WITH_EVERY_STEP)
-            yield Block(regular, int(piece["steps"]), _foreign_cores(samples, began, ended)), phases
+            foreign, other = _foreign_cores(samples, began, ended), sum(phases.values()) - regular
+            yield Block(regular, int(piece["steps"]), foreign, other), phases
             phases, began = {}, None
 
 

@@ -1,10 +1,12 @@
 """What got slower or faster from one set of runs to another, with the noise taken into account.
 
 The steps of one run share its fate: the processor's clock, the neighbors on the machine, where memory came to lie.
-A test over steps takes all that for a difference. So a run is one measurement here: the middle half of its epochs
-(or seconds), without those in which other programs were busy. How far such measurements lie apart is first guessed,
-from how the epochs of each run wander and from what processes differ by beyond that (`BETWEEN`), then learned from
-the runs themselves: the guess counts as much as `WEIGHT` further runs.
+A test over steps takes all that for a difference. So a run is one measurement here: what a step takes at its calmest,
+as what disturbs a step makes it longer and never shorter. The calmest are the shortest stretches of a few steps or,
+where steps are not alike because some wait for data or a callback, the shortest epochs (or seconds). How far such
+measurements lie apart is first guessed, from how long a run is, how much longer its steps usually are and what
+processes differ by beyond that (`BETWEEN`), then learned from the runs themselves: the guess counts as much as
+`WEIGHT` further runs.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -23,11 +25,11 @@ from fitscope.model import Change, Comparison, FitscopeError, PartChange, Region
 
 CONFIDENCE = 0.98
 """Of two sets of runs with no difference, at most one in fifty is told to have one."""
-BETWEEN_ALONE, BETWEEN = 0.05, 0.03
-"""One standard deviation between processes that run the same script, beyond what wanders within each: as far as runs
-on a shared virtual machine were seen to differ, where no run was repeated; less, to begin with, where some were."""
-UNKNOWN_WANDERING = 0.03
-"""How far a run is taken to be off where it is too short or has too few epochs to tell."""
+BETWEEN = 0.011
+"""One standard deviation between processes that run the same script, at their calmest: as far as runs on a shared
+virtual machine were seen to differ."""
+UNKNOWN_DOUBT = 0.06
+"""How far a run is taken to be off where it is too short or has too few epochs to tell which of them were calm."""
 WEIGHT = 4
 """How many degrees of freedom that guess is worth against what repeated runs show."""
 TRUSTED = 10
@@ -40,6 +42,8 @@ LEAST_PART = 0.02
 """Parts below this share of the time per step, on both sides, are not judged."""
 FOREIGN_CORES = 0.5
 """From so many processors used by other programs on, a run of which nothing finer is known is no measure."""
+UNEVEN = 0.2
+"""From which difference in unrest on, one side is told to be less even than the other."""
 MOST_RUNS, FIRST_RUNS = 30, 5
 PARTS_LEAST = 0.01
 """A part wanders as the whole does, and by this share of the whole besides."""
@@ -72,6 +76,7 @@ def compare_runs(a: Sequence[Digest], b: Sequence[Digest], limit: float = LIMIT)
     """Compares two sets of runs."""
     sides = _undisturbed(a), _undisturbed(b)
     pairs = _pairs(*sides)
+    sides = _finely(sides, pairs)
     lacking = tuple(_too_little(sides, pairs))
     estimate = None if lacking else _whole(sides, pairs)
     return Comparison(
@@ -87,7 +92,7 @@ def compare_runs(a: Sequence[Digest], b: Sequence[Digest], limit: float = LIMIT)
         regions=() if lacking else tuple(_region(sides, pair) for pair in pairs),
         same_machine=all(a[-1].machine.get(key) == b[-1].machine.get(key) for key in MACHINE),
         differences=tuple(_differences(a[-1], b[-1])),
-        doubts=(*_disturbances(a, b), *_unmatched(a, b, pairs), *lacking),
+        doubts=(*_disturbances(a, b), *_uneven(sides, pairs), *_unmatched(a, b, pairs), *lacking),
     )
 
 
@@ -142,8 +147,8 @@ class _Estimate:
 
 def _guess(runs: Sequence[Trained]) -> float:
     """How far apart such runs are taken to lie before one looks."""
-    wandering = [UNKNOWN_WANDERING if run.wandering is None else run.wandering for run in runs]
-    return math.hypot(BETWEEN if len(runs) > 2 else BETWEEN_ALONE, math.sqrt(fmean(each**2 for each in wandering)))
+    doubts = [UNKNOWN_DOUBT if run.doubt is None else run.doubt for run in runs]
+    return math.hypot(BETWEEN, math.sqrt(fmean(each**2 for each in doubts)))
 
 
 def _estimate(a: Sequence[float], b: Sequence[float], usual: float, confidence: float = CONFIDENCE) -> _Estimate:
@@ -242,6 +247,22 @@ def _trained(run: Digest, place: Place) -> Trained:
     return next(each for each in run.regions if (each.call, each.where) == place)
 
 
+def _finely(sides: Sides, pairs: Sequence[Pair]) -> Sides:
+    """Places whose steps are regular in all runs are measured by stretches of a few steps."""
+    found = [
+        pair
+        for pair in pairs
+        if all(_trained(run, place).is_regular for place, side in zip(pair, sides, strict=True) for run in side)
+    ]
+    a, b = ([_by_stretches(run, {pair[which] for pair in found}) for run in side] for which, side in enumerate(sides))
+    return a, b
+
+
+def _by_stretches(run: Digest, places: set[Place]) -> Digest:
+    regions = (each.by_stretches() if (each.call, each.where) in places else each for each in run.regions)
+    return replace(run, regions=tuple(regions))
+
+
 # --- a place and its parts -----------------------------------------------------------------------------------
 
 
@@ -321,6 +342,24 @@ def _disturbances(a: Sequence[Digest], b: Sequence[Digest]) -> Iterator[str]:
         if disturbed and len(disturbed) < len(runs):
             cores, left_out = max(run.foreign_cores for run in disturbed), words.count(len(disturbed), "run")
             yield f"{left_out} of {name} left out: other programs used {cores:.1f} processors."
+
+
+def _uneven(sides: Sides, pairs: Sequence[Pair]) -> Iterator[str]:
+    """Steps that are uneven on one side only: what comes now and then is not in the calmest, which are compared."""
+    if not pairs:
+        return
+    known = [
+        [unrest for run in side if (unrest := _trained(run, place).unrest) is not None]
+        for place, side in zip(pairs[0], sides, strict=True)
+    ]
+    a, b = (median(each) if each else None for each in known)
+    if a is None or b is None or abs(a - b) < UNEVEN:
+        return
+    name, unrest = ("A", a) if a > b else ("B", b)
+    yield (
+        f"The steps of {name} are uneven: usually {words.share(unrest)} longer than at their calmest, which is what "
+        "is compared here. Other programs may be why, or something in the training that is slow now and then."
+    )
 
 
 def _too_little(sides: Sides, pairs: Sequence[Pair]) -> Iterator[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from statistics import median
+from statistics import fmean, median
 
-from fitscope.model import Course, Epoch, Interval, Mark, Outlier, Run, Steps, Tick
+from fitscope.model import Calmest, Course, Epoch, Interval, Mark, Outlier, Run, Steps, Tick
 
 MOST_EPOCHS = 60
 MOST_INTERVALS = 120
@@ -17,6 +17,10 @@ FAR = 3.0
 """A step that took so many times the median stands out …"""
 NOTICED, LONG = 0.002, 0.25
 """… if what it took beyond that is this share of its region, or so many seconds."""
+STRETCH, LEAST_STRETCH = 0.15, 3
+"""Seconds of a stretch, and its steps at the least: shorter, and what one step hands on to the next matters."""
+CALM, LEAST_CALM, LEAST_STRETCHES = 0.02, 3, 20
+"""The part of the stretches that are the calmest, how many at the least, and of how many."""
 BETWEEN_EPOCHS = ("epoch", "setup")
 """Phases that lie inside a step only if it is the first of its epoch."""
 
@@ -28,11 +32,13 @@ def course(run: Run, roots: Sequence[int], owner: Owner, wall: float) -> Course:
     """The course of the region that is made of these roots."""
     marks = [mark for mark in run.marks if mark.root in roots]
     durations = {root: run.called[root].durations for root in roots if root in run.called}
+    every = [duration for root in durations.values() for duration in root]
     return Course(
         epochs=tuple(_epochs(marks, owner)),
-        steps=tuple(_steps([duration for root in durations.values() for duration in root], _apart(run, roots))),
+        steps=tuple(_steps(every, _apart(run, roots))),
         outliers=tuple(_outliers(run, durations, marks, owner, wall)),
         intervals=tuple(_intervals(run, roots, owner)),
+        calmest=_calmest(every),
     )
 
 
@@ -77,6 +83,17 @@ def _steps(durations: list[float], apart: float) -> Iterator[Steps]:
         some = durations[at : at + each]
         first, last = round(at * apart) + 1, round((at + len(some)) * apart)
         yield Steps(first, last, min(some), median(some), max(some))
+
+
+def _calmest(durations: list[float]) -> Calmest | None:
+    each = max(LEAST_STRETCH, round(STRETCH / max(1e-6, median(durations)))) if durations else 1
+    number = len(durations) // each
+    if number < LEAST_STRETCHES:
+        return None
+    stretches = sorted(fmean(durations[at * each : (at + 1) * each]) for at in range(number))
+    return Calmest(
+        seconds=fmean(stretches[: max(LEAST_CALM, round(CALM * number))]), usual=median(stretches), stretches=number
+    )
 
 
 def _outliers(

@@ -279,6 +279,17 @@ class Interval:
 
 
 @dataclass(frozen=True)
+class Calmest:
+    """What a step takes where nothing disturbs it: steps in a row, cut into stretches, the shortest of these."""
+
+    seconds: float
+    """A step of the calmest stretches."""
+    usual: float
+    """A step of the stretch in the middle."""
+    stretches: int
+
+
+@dataclass(frozen=True)
 class Course:
     """How a region went on: by epoch, by step and by the clock."""
 
@@ -286,6 +297,8 @@ class Course:
     steps: tuple[Steps, ...] = ()
     outliers: tuple[Outlier, ...] = ()
     intervals: tuple[Interval, ...] = ()
+    calmest: Calmest | None = None
+    """Unknown of few steps."""
 
 
 @dataclass(frozen=True)

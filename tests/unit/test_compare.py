@@ -4,7 +4,7 @@ import random
 import sys
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
+from statistics import NormalDist, fmean
 
 import pytest
 from made import Tree
@@ -13,7 +13,7 @@ from fitscope import baseline, cli
 from fitscope.account import account
 from fitscope.baseline import Block, Digest, Trained, steady
 from fitscope.compare import FASTER, SAME, SLOWER, UNKNOWN, compare, compare_runs, gate, student
-from fitscope.model import Called, FitscopeError, Report, Where
+from fitscope.model import Called, Calmest, FitscopeError, Report, Where
 from fitscope.report import comparison as forms
 from fitscope.report.comparison_page import to_html
 from fitscope.report.to_json import to_json
@@ -108,7 +108,7 @@ def cut(*per_step, rest=(), foreign=()):
     """A training with epochs of 100 steps each, and a checkpoint in some of them."""
     rest, foreign = rest or [0.0] * len(per_step), foreign or [0.0] * len(per_step)
     pieces = [
-        (Block(100 * value, 100, busy), {"step": 100 * value, "checkpoint": 100 * more})
+        (Block(100 * value, 100, busy, 100 * more), {"step": 100 * value, "checkpoint": 100 * more})
         for value, more, busy in zip(per_step, rest, foreign, strict=True)
     ]
     return replace(trained(fmean(per_step)), blocks=tuple(block for block, _ in pieces), steady=steady(pieces))
@@ -139,23 +139,22 @@ def test_a_run_that_was_disturbed_for_most_of_the_time_is_no_measure():
 
 
 def test_a_long_and_steady_run_says_more_than_a_short_or_wandering_one():
-    noise = random.Random(7)
-
     def width(epochs, wanders):
-        found = cut(*(0.01 * math.exp(noise.gauss(0, wanders)) for _ in range(epochs)))
+        values = NormalDist(0.01, 0.01 * wanders).quantiles(epochs + 1)
+        found = cut(*values)
         compared = compare_runs([run(found)], [run(found)])
         return compared.high / compared.low
 
-    assert width(60, 0.03) < width(12, 0.03) < width(12, 0.1)
+    assert width(60, 0.03) < width(8, 0.03) < width(8, 0.1)
 
 
-def wandering(noise, per_step, epochs):
-    """A run as they are: neighboring epochs are alike, some were disturbed unseen, and no process is like another."""
+def neighbored(noise, per_step, epochs):
+    """A run as they are: a neighbor comes and goes and makes steps longer, and no process is like another."""
     per_step *= math.exp(noise.gauss(0, 0.01))
-    away, values = noise.gauss(0, 0.05), []
+    busy, values = False, []
     for _ in range(epochs):
-        away = 0.5 * away + math.sqrt(0.75) * noise.gauss(0, 0.05)
-        values.append(per_step * math.exp(away) * (1.25 if noise.random() < 0.05 else 1.0))
+        busy ^= noise.random() < 0.2
+        values.append(per_step * (1 + noise.expovariate(20 if busy else 200)))
     return run(cut(*values))
 
 
@@ -163,18 +162,64 @@ def test_three_runs_of_thirty_epochs_each_tell_a_tenth_from_noise():
     noise = random.Random(11)
 
     def verdict(per_step):
-        sides = ([wandering(noise, each, 30) for _ in range(3)] for each in (0.01, per_step))
+        sides = ([neighbored(noise, each, 30) for _ in range(3)] for each in (0.01, per_step))
         return compare_runs(*sides).verdict
 
     assert sum(verdict(0.01) != SAME for _ in range(100)) <= 2
     assert sum(verdict(0.011) == SLOWER for _ in range(100)) >= 95
 
 
-def test_neighbors_that_are_alike_say_less():
-    noise = random.Random(5)
-    drifting = [1 + 0.05 * math.sin(n / 8) for n in range(60)]
-    shuffled = noise.sample(drifting, 60)
-    assert cut(*drifting).wandering > 1.8 * cut(*shuffled).wandering
+def test_runs_with_neighbors_that_slow_them_down_are_compared_by_their_calmest_epochs():
+    busy = [0.0125 if n % 3 else 0.01 for n in range(30)]
+    quiet, noisy = cut(*[0.01] * 30), cut(*busy)
+    assert noisy.per_step == pytest.approx(quiet.per_step)
+    assert noisy.unrest == pytest.approx(0.25)
+    assert noisy.doubt > 5 * quiet.doubt
+    found = compare_runs([run(quiet)], [run(noisy)])
+    assert found.verdict == SAME
+    assert gate(found, 0.05) == UNKNOWN
+    assert any("The steps of B are uneven: usually 25 % longer" in line for line in found.doubts)
+    assert not compare_runs([run(noisy)], [run(noisy)]).doubts
+
+
+def stretched(trained, calm, usual, **more):
+    return replace(trained, calmest=Calmest(calm, usual, 200), steady={**trained.steady, **more})
+
+
+def test_regular_steps_are_compared_by_the_calmest_stretches_of_a_few():
+    a, b = stretched(cut(*[0.011] * 40), 0.01, 0.0105), stretched(cut(*[0.0118] * 40), 0.011, 0.0115)
+    found = compare_runs([run(a)], [run(b)])
+    assert found.times == pytest.approx(1.1)
+    assert found.verdict == SLOWER
+    assert compare_runs([run(a)], [run(a)]).times == pytest.approx(1)
+    (part,) = found.regions[0].parts
+    assert (part.change.before, part.change.after) == (pytest.approx(0.01), pytest.approx(0.011))
+
+
+def test_a_longer_run_is_more_sure_of_its_calmest_stretches():
+    long, short, uneven = (
+        stretched(cut(*[0.011] * epochs), 0.01, usual).by_stretches()
+        for epochs, usual in ((60, 0.0105), (15, 0.0105), (60, 0.0115))
+    )
+    assert long.doubt < short.doubt
+    assert long.doubt < uneven.doubt
+
+
+def test_batches_of_different_lengths_are_compared_by_epochs():
+    assert not stretched(cut(*[0.02] * 40), 0.01, 0.02).is_regular
+
+
+@pytest.mark.parametrize("phase", ["data", "callback"])
+def test_steps_some_of_which_wait_are_compared_by_epochs(phase):
+    waits = stretched(cut(*[0.011] * 40), 0.005, 0.0105, **{phase: 0.002})
+    assert not waits.is_regular
+    regular = stretched(cut(*[0.011] * 40), 0.01, 0.0105)
+    assert compare_runs([run(regular)], [run(waits)]).times == pytest.approx(0.013 / 0.011)
+
+
+def test_what_comes_with_some_epochs_adds_its_own_doubt():
+    regular, irregular = ([value, 0.0] * 10 for value in (0.0, 0.05))
+    assert cut(*[0.01] * 20, rest=irregular).doubt > 5 * cut(*[0.01] * 20, rest=regular).doubt
 
 
 def test_blocks_are_cut_at_epochs_without_the_first_and_without_compiling():
@@ -190,7 +235,7 @@ def test_blocks_are_cut_at_epochs_without_the_first_and_without_compiling():
     samples = [{"seconds": 9.5 + n, "cores": [1.0, 0.5 if n < 4 else 1.0], "process_cpu": 1.5} for n in range(8)]
     found = list(baseline._pieces({"course": {"epochs": epochs}}, samples))
     assert len(found) == 5
-    assert found[0] == (Block(0.5, 50, 0.0), {"step": 0.5, "callback": 0.25})
+    assert found[0] == (Block(0.5, 50, 0.0, 0.25), {"step": 0.5, "callback": 0.25})
     assert [round(block.foreign_cores, 2) for block, _ in found] == [0.0, 0.0, 0.25, 0.5, 0.5]
 
 
@@ -206,7 +251,7 @@ def test_a_step_of_seconds_is_one_block_and_a_validation_goes_with_the_next():
         {"began": n, "ended": n + 1.0, "steps": int(n % 3 == 2), "phases": each} for n, each in enumerate(phases)
     ]
     found = list(baseline._pieces({"course": {"intervals": intervals}}, []))
-    assert found == [(Block(2.0, 1, 0.0), {"validation": 1.0, "step": 2.0})] * 4
+    assert found == [(Block(2.0, 1, 0.0, 1.0), {"validation": 1.0, "step": 2.0})] * 4
 
 
 # --- the gate ----------------------------------------------------------------------------------------------

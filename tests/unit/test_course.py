@@ -155,6 +155,14 @@ def test_a_million_steps_become_a_few_hundred_points_and_none_is_left_out():
     assert max(point.high for point in found) == 4.0
 
 
+def test_the_calmest_stretches_are_what_disturbed_steps_do_not_touch():
+    calm, disturbed = [0.01] * 90, [0.012, 0.02, 0.011] * 400
+    found = course_of(training([3.0, *disturbed, *calm, *disturbed])).calmest
+    assert found.seconds == pytest.approx(0.01)
+    assert found.usual == pytest.approx(0.0143, rel=0.03)
+    assert course_of(training([0.01] * 200)).calmest is None, "two seconds are too few"
+
+
 def test_steps_are_numbered_as_keras_counts_them_when_several_are_one_execution():
     run = training([1.0] * 10, called={FIT: Called(1, 80, 1, (1.0,) * 10)})
     assert [(point.first, point.last) for point in course_of(run).steps][:2] == [(1, 8), (9, 16)]

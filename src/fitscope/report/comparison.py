@@ -118,7 +118,7 @@ def below(comparison: Comparison, gate: tuple[str, float] | None) -> Iterator[st
         if comparison.spread_seen:
             yield f"Runs of this script differ by {spread} (one standard deviation; {runs})."
         else:
-            yield f"One run of each: such runs are taken to differ by {spread}, as on a shared machine."
+            yield f"One run of each, compared at their calmest: such runs are taken to differ by {spread}."
     if comparison.repeat is not None:
         yield f"To see more, record each side several times: fitscope run --repeat {comparison.repeat} -o FOLDER …"
     said = comparison.doubts if comparison.times is not None else comparison.doubts[:-1]

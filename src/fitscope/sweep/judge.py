@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
-from fitscope.compare import BETWEEN, BETWEEN_ALONE, TRUSTED, WEIGHT, student
+from fitscope.compare import TRUSTED, WEIGHT, student
 from fitscope.model import Knee, Measured, Rate, SweepPoint
 from fitscope.sweep.ran import FAILED, MEASURED, NO_FIT, Ran
 
@@ -17,6 +17,9 @@ GAIN = 0.10
 """The knee is the smallest value beyond which doubling gains less than this share."""
 LEAST_DOUBLINGS = 0.5
 """Between values that lie closer, noise says more than the gain."""
+BETWEEN_ALONE, BETWEEN = 0.05, 0.03
+"""One standard deviation between runs of one point: as far as short runs on a shared virtual machine were seen to
+differ, where no run was repeated; less, to begin with, where some were."""
 DISTURBED, NOT_MEASURED = "disturbed", "not measured"
 
 
