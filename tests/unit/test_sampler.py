@@ -1,12 +1,14 @@
 import gc
+import sys
 import threading
+import time
 import types
 
 import pytest
 from made import LINE
 
 from fitscope.observe import sampler
-from fitscope.observe.sampler import Sampler
+from fitscope.observe.sampler import PromptTurns, Sampler
 from fitscope.observe.seams import Seams
 
 LIBRARY = "/x/site-packages/keras/src/trainer.py"
@@ -128,6 +130,31 @@ def test_a_sampler_ends_when_it_is_stopped(recording):
     sampler.stop()
     sampler.stop()
     assert "fitscope-sampler" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_work_that_is_shorter_than_pythons_switch_interval_is_seen(recording, step):
+    load = function_in("/x/train.py", "def load(): return sum(range(100_000))\n")
+    source = "def fit(load, let_go):\n for _ in range(150):\n  load()\n  let_go(0)\n"
+    fit = function_in(LIBRARY, source)
+    sampler = Sampler(recording)
+    sampler.start()
+    for _ in range(5):
+        fit(load, time.sleep)
+    sampler.stop()
+    assert "load" in {function for _, _, _, function, _ in counted(recording)}
+
+
+def test_the_switch_interval_is_what_it_was_after_a_look_or_what_the_script_made_it():
+    before = sys.getswitchinterval()
+    turns = PromptTurns()
+    turns.end()
+    with turns:
+        assert sys.getswitchinterval() < before
+    assert sys.getswitchinterval() == before
+    with turns:
+        sys.setswitchinterval(0.02)
+    assert sys.getswitchinterval() == 0.02
+    sys.setswitchinterval(before)
 
 
 def test_the_stack_of_a_thread_is_that_which_it_has():

@@ -80,6 +80,8 @@ class Observer:
 
     def _in_child(self) -> None:
         recorder.silence()
+        if self._sampler is not None:
+            self._sampler.prompt_turns.end()
 
     def _keras(self) -> None:
         try:

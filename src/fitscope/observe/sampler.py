@@ -24,6 +24,12 @@ FIRST_SECONDS = 20.0
 FAST, SLOW = 0.05, 0.1
 """Seconds between two looks, at the beginning of a training and later."""
 
+PROMPT = 100
+"""Microseconds after which the sampler asks for the interpreter right before a look; Python's own 5 ms hide shorter
+stretches: it would get its turn only where the training lets go of the interpreter by itself, and look there."""
+MOST_AFTER = 0.005
+"""Such a place is where the sampler wakes up; up to so many seconds later it looks."""
+
 MOST_OUTSIDE = 200
 """Looks between two steps of a loop written by hand that are kept until the next step."""
 
@@ -37,6 +43,7 @@ class Sampler:
         self._recorder = recorder
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
+        self.prompt_turns = PromptTurns()
 
     def start(self) -> None:
         """Begins to look."""
@@ -60,8 +67,12 @@ class Sampler:
                 return
             began = time.thread_time_ns()
             try:
-                if self.look():
-                    looked += rest
+                if not self._recorder.ledgers:
+                    continue
+                with self.prompt_turns:
+                    self._stopped.wait(pause.uniform(0, MOST_AFTER))
+                    if self.look():
+                        looked += rest
             except Exception as error:
                 self._recorder.fail(error)
                 return
@@ -116,6 +127,25 @@ def _user_line(stack: list[tuple[CodeType, int]], *, within_training: bool) -> t
             return None
         doing = what_is_done(code.co_filename, code.co_name) or doing
     return None
+
+
+class PromptTurns:
+    """Threads that wait for the interpreter get it soon; afterwards as before."""
+
+    def __init__(self) -> None:
+        self._usual = 0.0
+
+    def __enter__(self) -> None:
+        self._usual = sys.getswitchinterval()
+        sys.setswitchinterval(PROMPT / 1e6)
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Also for a child that was forked meanwhile. A script that has set its own meanwhile keeps it."""
+        if self._usual and round(sys.getswitchinterval() * 1e6) == PROMPT:
+            sys.setswitchinterval(self._usual)
 
 
 # Another thread's stack is safe to walk only while that thread cannot run: a frame that returns in the middle leaves

@@ -21,8 +21,8 @@ After = Callable[[Ledger, Any, Any, BaseException | None], Any]
 """(ledger, token, result, exception)"""
 
 _PACKAGE = Path(__file__).parent.parent
-# Not all of the package: its bundled examples count as a user's.
-_OURS = tuple(str(_PACKAGE / part) for part in ("observe", "remedy", "metrics.py"))
+# The bundled examples count as a user's.
+_OURS = tuple(str(path) for path in _PACKAGE.iterdir() if path.name != "examples")
 _PACKAGES = {"keras", "tensorflow", "jax", "torch", "tf_keras", "optree"}
 _GENERATED = "__autograph_generated_file"
 _MISSING = object()
