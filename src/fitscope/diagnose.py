@@ -12,6 +12,7 @@ from fitscope import words
 from fitscope.model import Account, Finding, FitscopeError, Report, Run, Speedup
 from fitscope.rules import CATALOG
 from fitscope.rules.case import FOREIGN_CORES, LEAST, Case
+from fitscope.rules.compiling import MUCH_COMPILING, first_compiling
 from fitscope.rules.rule import Cause, Rule
 from fitscope.source import Script
 from fitscope.store import layers_of
@@ -20,6 +21,8 @@ from fitscope.trace.read import of_run
 FEW_SECONDS = 1.0
 FEW_STEPS = 10
 """Less training than this is too little to judge by."""
+MOSTLY = 0.5
+"""The share of a short training that goes to compiling, from which on little can be said of the rest."""
 
 
 def diagnose(run: Run, account: Account) -> Report:
@@ -38,10 +41,11 @@ def diagnose(run: Run, account: Account) -> Report:
             doubts += (f"{rule.name} could not be judged ({type(error).__name__}: {error}): a mistake in fitscope.",)
     shared = _share_seconds(case, found)
     shared.sort(key=lambda pair: -sum(pair[1]))
-    room = case.seconds
+    room, others = case.seconds, sum(low for _, (low, _) in shared)
     findings = []
     for (rule, cause), (low, high) in shared:
-        high = min(high, room)
+        others -= low  # what the next ones save at the least is theirs
+        high = min(high, max(low, room - others), room)
         low = min(low, high)
         room -= high
         findings.append(_finding(case, rule, cause, low, high))
@@ -123,6 +127,9 @@ def _doubts(case: Case) -> Iterable[str]:
         yield f"{words.seconds(case.seconds)} of training are too little to find a cause in."
     elif case.account.regions and steps < FEW_STEPS:
         yield f"Only {words.count(steps, 'step')} were seen: a longer run would say more."
+    elif case.matters(compiled := first_compiling(case), MOSTLY) and compiled < MUCH_COMPILING:
+        part = words.share(compiled / case.seconds)
+        yield f"{part} of this training was compiling, which happens once: a longer run would say more of the rest."
     if case.foreign_cores >= FOREIGN_CORES:
         busy = f"{case.foreign_cores:.1f} processors"
         yield f"Other programs used {busy} meanwhile: times may be longer than they need be."

@@ -6,9 +6,10 @@ from made import FOLDER, Tree
 
 from fitscope.account import account
 from fitscope.diagnose import diagnose
-from fitscope.model import Called, Compile, MachineSample, Sampled, Stage, Waits, Where
+from fitscope.model import Called, Compile, MachineSample, Mark, Sampled, Speedup, Stage, Waits, Where
 from fitscope.rules.case import Case
-from fitscope.rules.tfdata import RepeatedPreprocessing, _cuts_out
+from fitscope.rules.keeping import RepeatedPreprocessing
+from fitscope.rules.reading import _cuts_out
 from fitscope.source import Script
 
 TRAIN = Where("train.py", 40)
@@ -275,6 +276,79 @@ def test_a_loader_that_waits_on_a_line_that_reads_waits_for_its_storage(tmp_path
     assert list(found.values()) == [["slow-storage"], ["input-bound"]]
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('x[k] = self.file["X"][day]', "slow-storage"),
+        ("x[k] = json.loads(rows[day])", "python-in-pipeline"),
+        ("x[k] = decompressed(day)", "python-in-pipeline"),
+    ],
+)
+def test_rows_that_a_library_takes_out_of_a_file_are_reading_though_they_compute(tmp_path, line, expected):
+    (tmp_path / "load.py").write_text(line + "\n")
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    waits = tree.add(root, "data", "PyDataset", 9, count=100)
+    tree.add(root, "step", "step", 1, count=100)
+    run = tree.run(
+        called={root: Called(1, 100, 2, (0.1,) * 100)},
+        stages={root: (loader(0.99),)},
+        sampled=(Sampled(waits, Where("load.py", 1), "__getitem__", 50, "files"),),
+        backend="jax",
+        cwd=str(tmp_path),
+        started=9e12,
+    )
+    assert names(diagnose(run, account(run)))[0] == expected
+
+
+FLIPPED = """
+def clean(blob):
+    return image_of(blob).filter(5)
+
+
+class Castings(Dataset):
+    def __getitem__(self, index):
+        x = {call}
+        return x[::-1] if self.rng.random() < 0.5 else x
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "doing", "found"),
+    [
+        ("clean(self.blobs[index])", "images", "repeated-preprocessing"),
+        ("clean(self.blobs[index])", "", "python-in-pipeline"),
+        ("clean(self.rng.choice(self.blobs))", "images", "python-in-pipeline"),
+    ],
+)
+def test_what_a_loader_computes_before_it_draws_is_worth_keeping(tmp_path, call, doing, found):
+    (tmp_path / "load.py").write_text(FLIPPED.format(call=call))
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    waits = tree.add(root, "data", "PyDataset", 9, count=100)
+    tree.add(root, "step", "step", 1, count=100)
+    run = tree.run(
+        called={root: Called(1, 100, 5, (0.1,) * 100)},
+        stages={root: (loader(0.99),)},
+        sampled=(Sampled(waits, Where("load.py", 3), "clean", 50, doing),),
+        backend="jax",
+        cwd=str(tmp_path),
+        started=9e12,
+    )
+    assert names(diagnose(run, account(run)))[0] == found
+
+
+@pytest.mark.parametrize(("spent", "found"), [((1.0,) * 4, ["slow-epoch-callback"]), ((0.0, 0.0, 0.0, 4.0), [])])
+def test_an_epoch_hook_that_worked_in_one_epoch_only_cannot_work_less_often(spent, found):
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    tree.add(root, "step", "step", 6, count=100)
+    hook = tree.add(root, "callback", "Scores.on_epoch_end", 4, count=4)
+    marks = tuple(Mark(root, 3.0 * at, at, 25 * at, {hook: each}) for at, each in enumerate(spent, start=1))
+    run = tree.run(called={root: Called(1, 100, 4, (0.06,) * 100)}, marks=marks)
+    assert names(diagnose(run, account(run))) == found
+
+
 def test_a_loader_that_wants_a_processor_and_has_none_is_not_said_to_wait():
     beside = MachineSample(1.0, (1.0, 1.0), 0.4, 10**9, 0.0, 0, 0)
     parts = {("data", "PyDataset"): 9, ("step", "step"): 1}
@@ -503,6 +577,34 @@ def test_what_a_saver_of_keras_does_beside_saving_is_no_hook_of_its_own():
     report = diagnose(run, account(run))
     assert names(report) == ["frequent-checkpoint"]
     assert report.findings[0].evidence[0].value == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.5, False), (2, True)])
+def test_a_short_training_that_mostly_compiled_is_said_to_tell_little_of_the_rest(seconds, said):
+    report = training({("step", "step"): 1, ("compile", "XLA"): seconds})
+    assert report.findings == ()
+    assert any("of this training was compiling" in doubt for doubt in report.doubts) is said
+
+
+def test_a_wait_without_a_reason_promises_no_more_than_a_factor_of_two_of_what_a_free_input_gives():
+    report = training({("data", "generator"): 9, ("step", "step"): 1})
+    (finding,) = report.findings
+    assert (finding.name, finding.estimated) == ("input-bound", Speedup(pytest.approx(5), pytest.approx(10)))
+
+
+@pytest.mark.parametrize(
+    ("backend", "kind", "found"),
+    [
+        ("jax", "Dense", ["float16-on-cpu"]),
+        ("jax", "Conv2D", []),
+        ("tensorflow", "Conv2D", ["float16-on-cpu"]),
+    ],
+)
+def test_float16_costs_something_on_jax_where_the_work_is_in_dense_layers(backend, kind, found):
+    costs = [{"name": "one", "kind": kind, "flops": 900}, {"name": "other", "kind": "LSTM", "flops": 100}]
+    facts = {"fact": "settings", "compute_dtype": "float16", "device": "cpu", "costs": costs, "work": 1000}
+    report = training({("step", "step"): 10}, backend=backend, facts=[{**facts, "costs_complete": True}])
+    assert names(report) == found
 
 
 def test_many_predictions_of_a_few_batches_are_a_loop_if_setting_them_up_costs_as_much():

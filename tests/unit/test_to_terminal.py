@@ -132,6 +132,19 @@ def test_a_long_duration_stays_on_its_row(seconds, words):
     assert re.search(rf"█ +100 % +{words} step\n +100 % +{words} in all\n", shown(tree.run()))
 
 
+@pytest.mark.parametrize(
+    ("source", "seconds", "said"), [("tf.data", 4, True), ("tf.data", 0.4, False), ("arrays", 4, False)]
+)
+def test_an_end_of_a_pipeline_that_blocks_is_remarked_on_where_something_can_be_done(source, seconds, said):
+    tree = Tree()
+    fit = tree.region()
+    tree.add(fit, "step", "step", 8, 10)
+    tree.add(fit, "data", source, 0.1, 10)
+    tree.add(fit, "epoch", "closing the input pipeline", seconds, 3)
+    text = flowing(shown(tree.run(called={fit: Called(1, 10, 3, (0.8,) * 10)})))
+    assert ("options.autotune.enabled = False" in text) is said
+
+
 def test_small_parts_share_a_row():
     tree = Tree()
     fit = tree.region(where=Where("train.py", 1))

@@ -9,10 +9,12 @@ from fitscope.rules import (
     execution,
     hardware,
     input,
+    keeping,
     layers,
     loading,
     model,
     needless,
+    reading,
     tfdata,
 )
 from fitscope.rules.rule import Rule
@@ -21,6 +23,8 @@ _ALL: tuple[Rule, ...] = (
     *input.RULES,
     *tfdata.RULES,
     *loading.RULES,
+    *keeping.RULES,
+    *reading.RULES,
     *callbacks.RULES,
     *execution.RULES,
     *compiling.RULES,

@@ -18,6 +18,7 @@ from fitscope.rules.hooks import (
     evidence_of,
     hooks_of,
     how_often,
+    is_done_once,
     is_tensorboard,
     line_of,
     predicting,
@@ -81,7 +82,7 @@ class CallbackRule(Rule):
         for region in case.regions("fit", "evaluate", "predict"):
             saving = beside_saving(region)
             for part in hooks_of(region):
-                if case.matters(steady(part)) and part not in saving:
+                if case.matters(steady(part)) and part not in saving and not is_done_once(region, part):
                     found = self.of_part(case, region, part)
                     if found is not None:
                         yield replace(_behind_loading(case, region, part, found), removal=hooks_off(region, part))
@@ -463,7 +464,8 @@ class SlowEpochCallback(CallbackRule):
     """A callback takes long at the beginning or the end of each epoch.
 
     fitscope says so when an epoch hook of the user's takes at least 3 % of the training, and 50 ms each time or 10 %
-    of the training, and names the line. A hook that calls `predict` has a name of its own.
+    of the training, not just in one epoch of several, and names the line. A hook that calls `predict` has a name of
+    its own.
 
     Change: do it every few epochs, do less of it, or do it beside the training (`fitscope.Background(callback)`, with
     `snapshot=True` if it needs the model).

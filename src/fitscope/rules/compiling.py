@@ -594,6 +594,11 @@ def _runs_often(script: Script, node: ast.AST, depth: int = 3) -> bool:
     return depth > 0 and any(_runs_often(script, call, depth - 1) for call in callers)
 
 
+def first_compiling(case: Case) -> float:
+    """Seconds of compiling in regions that compile nothing a second time."""
+    return sum(compile_seconds(region) for region in case.regions() if not compiled_again(region))
+
+
 class CompileDominates(ExecutionRule):
     """Most of this run was compiling: a fact of short runs, not a fault.
 
@@ -616,7 +621,7 @@ class CompileDominates(ExecutionRule):
         """Looks at what first compilations took of the whole."""
         if case.foreign_cores >= FOREIGN_CORES:
             return  # beside other programs even a small model compiles for seconds
-        spent = sum(compile_seconds(region) for region in case.regions() if not compiled_again(region))
+        spent = first_compiling(case)
         if case.matters(spent, 0.6) and spent >= MUCH_COMPILING:
             where: Where | None = case.regions()[0].where
             yield Cause(

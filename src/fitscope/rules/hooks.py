@@ -17,6 +17,8 @@ NETWORK = re.compile(r"\b(requests|urllib|http|httpx|socket|aiohttp|boto3)\b|url
 SOCKET = re.compile(r"\.(connect|recv|recv_into|recv_json|recv_multipart|recvfrom|send|send_json|sendall|sendto)\(")
 NETWORK_IMPORT = re.compile(r"^\s*(import|from)\s[^#]*\b(socket|ssl|zmq|websocket|websockets|pika|paho|redis)\b")
 """A socket's methods are written in C: a look finds the line that calls them, and no library."""
+SEVERAL = 3
+"""Epochs from which on it is worth asking in how many of them a hook worked."""
 PREDICTS = ("predict", "evaluate", "predict_on_batch", "test_on_batch")
 
 
@@ -51,6 +53,12 @@ def line_of(part: Part) -> Line | None:
 def steady(part: Part) -> float:
     """Seconds of a hook without those that its first prediction took to compile."""
     return part.seconds - sum(inner.seconds for inner in part.inner if inner.phase == "compile")
+
+
+def is_done_once(region: Region, part: Part) -> bool:
+    """Whether nearly all that a hook of epochs took was in one of several: it cannot be done less often."""
+    most = max((epoch.phases.get(part.phase, 0.0) for epoch in region.course.epochs), default=0.0)
+    return "_epoch_" in part.name and region.epochs >= SEVERAL and most >= 0.8 * part.seconds
 
 
 def predicting(part: Part) -> float:

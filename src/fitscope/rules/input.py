@@ -86,7 +86,8 @@ class InputBound(InputRule):
             says="The training waits for your own code between two steps." if data.source == BETWEEN else says,
             where=stage.where if stage is not None else data.region.where,
             evidence=data.evidence(),
-            saves=(0.0, data.wait),
+            # A free input gives all of the wait back, and what can be done about it is not known: half of that speed.
+            saves=(max(0.0, 2 * data.wait - case.seconds), data.wait),
             remedy="Find the slow stage: fitscope show --json lists them; prepare the data ahead of the training.",
             claims=data.claims,
             shares=data.shares,

@@ -7,7 +7,7 @@ from typing import Any
 
 from fitscope import words
 from fitscope.model import Evidence, Region
-from fitscope.rules.case import Case, counted, seconds_of, share, took, with_end
+from fitscope.rules.case import Case, counted, seconds_of, share, took, with_validation
 from fitscope.rules.rule import Cause, Rule, example
 
 STEP_SHARE = 0.8
@@ -80,7 +80,7 @@ class DominantLayer(Rule):
             says=f"{first['name']} ({first['kind']}{width}, on {shape}) does most of the work of every step.",
             where=case.find(rf"\b{first['kind']}\(\s*(\w+=)?{first['width']}\b") or region.where,
             evidence=tuple(evidence),
-            saves=with_end(region, SAVED[0] * part * step, SAVED[1] * part * step),
+            saves=with_validation(region, SAVED[0] * part * step, SAVED[1] * part * step),
             remedy=(
                 "Half its width (the estimate is for that), a stride or a pooling before it, or fewer channels into "
                 "it. Whether it then learns as well, your validation data must tell. `fitscope layers` measures it."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable
 
 from fitscope import words
@@ -17,15 +16,6 @@ from fitscope.syntax import Function, Loop
 FEW_WORKERS = 4
 START_WORKERS = 0.16
 """Seconds that starting and stopping the workers takes in every epoch."""
-MANY_READERS = 8
-"""What so many read at once is not called slow: reading side by side is the remedy."""
-READS = re.compile(
-    r"\b(np|numpy)\.(load|fromfile|memmap|loadtxt|genfromtxt)\b|h5py|\bimread\b|Image\.open|read_(bytes|csv)"
-)
-PLAIN_READS = re.compile(
-    r"\bopen\s*\(|\.(read|readinto|readlines?|read_bytes|read_text|recv|recv_into|recvfrom)\s*\("
-)
-"""Reading that Python's own C code does: a look finds the line that asks for it, and no library."""
 LEAST_SENDING = 0.002
 """Seconds that a batch is waited for before it matters how it came."""
 OPENING = "opening the input pipeline"
@@ -37,7 +27,6 @@ SOME_WAIT = 0.15
 """Below this share of the training arrays may be computed in a loading function."""
 CHEAPER_THAN_KEEPING = 39
 """The rank of tiny calls: to keep their results (`repeated-preprocessing`) would still hand on each of them."""
-READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "Interleave", "ParallelInterleave")
 
 
 class PythonInPipeline(InputRule):
@@ -82,10 +71,9 @@ class PythonInPipeline(InputRule):
             where=where,
             evidence=(*data.evidence(), *_working(data)),
             saves=case.saves(data.saved(0.03)),
-            remedy=(
-                "Work on whole arrays instead of single values, move the work into TensorFlow operations inside "
-                "map, or do it once before the training."
-            ),
+            remedy="Work on whole arrays instead of single values, "
+            + ("move the work into TensorFlow operations inside map, " if data.source == "tf.data" else "")
+            + "or do it once before the training.",
             claims=data.claims,
             shares=data.shares,
         )
@@ -462,71 +450,8 @@ class CounterproductiveWorkers(InputRule):
         )
 
 
-class SlowStorage(InputRule):
-    """The input waits for a disk or for a network.
-
-    Many small files, a bucket far away, a disk that turns: the loading code stands still while the bytes come.
-
-    fitscope says so when the training waits for data, and what reads does not compute: a Python function that
-    was found waiting in network or file code, or a reading stage of tf.data that takes the longest. Whole files read
-    again and again, on a line such as `np.load(…)`, are named even if they come from memory.
-
-    Change: read several files at once (`interleave(…, num_parallel_calls=16)`), pack small files into a few
-    large ones, copy them to a local disk first, or read only what is used (`np.load(…, mmap_mode="r")`).
-    """
-
-    code = "FS109"
-    name = "slow-storage"
-    rank = 48
-    fixable = True
-    examples = (example("slow-storage", line="with urllib.request.urlopen(address)"),)
-
-    def of_input(self, case: Case, data: Input) -> Cause | None:
-        """Reading that does not compute."""
-        function, slowest = data.function, data.slowest
-        if function is not None and (not data.computes or _reads_files(case, data)):
-            read = data.doing("network") + data.doing("files") + _reads_plainly(case, data)
-            at_once = max(int(map_of(data).get("parallel") or 1), function.parallelism, data.workers)
-            if read < 0.5 or at_once >= MANY_READERS:
-                return None
-            line = data.hot_line
-            where, what = (line.where if line is not None else function.where), function.name
-            evidence = (*data.evidence(), share("of the looks found it in network or file code", read))
-        elif data.generates and slowest is not None and data.doing("network") + data.doing("files") >= 0.5:
-            line = data.hot_line
-            where, what = (line.where if line is not None else slowest.where), "a generator"
-            evidence = data.evidence()
-        elif function is None and slowest is not None and slowest.name in READERS:
-            where, what, evidence = slowest.where, slowest.name, data.evidence()
-        else:
-            return None
-        return Cause(
-            says=f"The training waits for bytes to be read: {what}.",
-            where=where,
-            evidence=evidence,
-            saves=case.saves(data.saved(0.25)),
-            remedy=(
-                "Read several at once, pack small files into a few large ones, copy them to a local disk, or read "
-                'only what is used of them (np.load(…, mmap_mode="r")).'
-            ),
-            claims=data.claims,
-            shares=data.shares,
-        )
-
-
-def _reads_plainly(case: Case, data: Input) -> float:
-    """The share of looks that found the loading code on a line that reads by itself, without a library."""
-    lines = data.looked_at
-    reading = [line for line in lines if not line.doing and PLAIN_READS.search(case.line(line.where))]
-    return sum(line.samples for line in reading) / max(1, sum(line.samples for line in lines))
-
-
-def _reads_files(case: Case, data: Input) -> bool:
-    """Whether the hot line of a loader opens or reads a file: from memory that, too, is work of a processor."""
-    line = data.hot_line
-    return (
-        line is not None and line.share >= 0.5 and line.doing == "files" and bool(READS.search(case.line(line.where)))
-    )
+IN_A_GRAPH = {"tensorflow": 0.15, "torch": 0.5}
+"""What is left of eager layers in a graph, by pairs of runs on three backends."""
 
 
 class EagerLayersInPipeline(InputRule):
@@ -558,7 +483,7 @@ class EagerLayersInPipeline(InputRule):
             says="Keras layers run eagerly in the loading code, operation by operation.",
             where=line.where,
             evidence=(*data.evidence(), share("of the looks at the loading code found it inside a layer", inside)),
-            saves=case.saves(data.saved(0.25)),  # what is left of them in a graph, by pairs of runs on three backends
+            saves=case.saves(data.saved(IN_A_GRAPH.get(case.run.backend or "", 0.25))),
             remedy="Call the layers on whole batches inside Dataset.map(…), or make them part of the model.",
             claims=data.claims,
             shares=data.shares,
@@ -584,6 +509,5 @@ RULES = (
     PerExampleWork(),
     SingleWorkerLoader(),
     CounterproductiveWorkers(),
-    SlowStorage(),
     EagerLayersInPipeline(),
 )

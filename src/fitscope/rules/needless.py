@@ -8,7 +8,7 @@ from typing import Any
 
 from fitscope import words
 from fitscope.model import Evidence, Region, Where
-from fitscope.rules.case import Case, counted, seconds_of, share, shorter_end, took, with_end
+from fitscope.rules.case import Case, counted, seconds_of, share, took, with_end, with_validation
 from fitscope.rules.model import ModelRule
 from fitscope.rules.rule import Cause, Hit, example
 from fitscope.source import Script
@@ -78,7 +78,9 @@ class ExpensiveMetric(NeedlessWork):
                 share("of the training is the steps", step / case.seconds),
             ),
             # Beside the rest of a compiled step a metric may find an idle core, or memory that is no longer at hand.
-            saves=with_end(region, *((0.6 * total, min(1.25 * total, 0.92 * step)) if alone else case.saves(total))),
+            saves=with_validation(
+                region, *((0.6 * total, min(1.25 * total, 0.92 * step)) if alone else case.saves(total))
+            ),
             remedy=self._remedy(first),
             claims=frozenset({f"{id(region)}:step"}),
         )
@@ -100,7 +102,7 @@ class ExpensiveMetric(NeedlessWork):
 
 FAST = {"activation": "tanh", "recurrent_activation": "sigmoid"}
 """What cuDNN's kernels for recurrent layers compute."""
-LONG_COMPILE = 3.0
+LONG_COMPILE = 2.0
 """Seconds of tracing and compiling from which on a sequence that is written out is what takes them."""
 LEFT_OF_COMPILE = 0.25
 """What is left of them at most with a loop in the graph."""
@@ -231,7 +233,7 @@ class UnfusedRecurrent(NeedlessWork):
                     counted("recurrent layers with that setting", len(dear)),
                     *([counted("steps in time", layer["steps"])] if layer["steps"] else []),
                 ),
-                saves=with_end(region, low * part * step, high * part * step),
+                saves=with_validation(region, low * part * step, high * part * step),
                 remedy=f"{usual(layer)} with the usual settings{instead}.",
                 claims=frozenset({f"{id(region)}:step"}),
             )
@@ -240,12 +242,9 @@ class UnfusedRecurrent(NeedlessWork):
 
     def _in_python(self, case: Case, region: Region, layers: list[dict[str, Any]]) -> Iterable[Cause]:
         """Layers with the usual settings on PyTorch, through whose sequence Keras goes step by step."""
-        settings, step = case.settings(region), seconds_of(region, "step")
+        step, part = seconds_of(region, "step"), case.part_of_work(region, IN_ONE_CALL)
         fused = [layer for layer in layers if layer["layer"] in IN_ONE_CALL]
         plain = [each for each in fused if not lost_by(each) and (each["steps"] or LONG_SEQUENCE) >= LONG_SEQUENCE]
-        costs = settings.get("costs", ()) if settings.get("costs_complete") else ()
-        inside = sum(cost["flops"] for cost in costs if cost["kind"] in IN_ONE_CALL)
-        part = inside / settings["work"] if inside else 0.0
         if not plain or len(plain) < len(fused) or part < 0.5 or not case.matters(step, 0.5):
             return
         layer = plain[0]
@@ -260,7 +259,7 @@ class UnfusedRecurrent(NeedlessWork):
                 took("per step", step / region.steps),
                 counted("recurrent layers", len(plain)),
             ),
-            saves=with_end(region, low * part * step, high * part * step),
+            saves=with_validation(region, low * part * step, high * part * step),
             remedy=f"layers.TorchModuleWrapper(torch.nn.{kind}(features, {layer['units']}, batch_first=True)) goes "
             "through it in one call, and gives a pair: the whole sequence (its last step is [:, -1]) and its state. "
             "It has no mask, and begins with other weights.",
@@ -451,7 +450,7 @@ class OverlongSequence(NeedlessWork):
                 counted("rows looked at", fact["rows"]),
                 share("of the training is the steps", step / case.seconds),
             ),
-            saves=case.saves(spent + shorter_end(region, spent)),
+            saves=case.saves(with_validation(region, spent, spent)[1]),
             remedy=(
                 f"Pad to less: maxlen={kept} holds 95 % of the rows whole; "
                 if trims

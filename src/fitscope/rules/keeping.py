@@ -1,0 +1,329 @@
+"""Causes in the input that lie in what is computed again though it could be kept."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import Any
+
+from fitscope.effects import state_of
+from fitscope.model import Stage, Where
+from fitscope.pipelines import Chain, Link
+from fitscope.rules.case import FEW_LOOKS, Case, Input, counted, share
+from fitscope.rules.input import InputRule, line_of
+from fitscope.rules.rule import Cause, Hit, example
+from fitscope.source import Script
+from fitscope.syntax import listed
+
+WORTH_KEEPING = 0.3
+"""The share of a training that waits for a loading function, from which on its results are worth the memory."""
+BEHIND_ITS_CODE = 63
+"""A rank behind those of causes in how a loading function is written (`loading.py`) …"""
+BEFORE_ITS_CODE = 44
+"""… and one before, also before more workers: what a library computes of images cannot be written otherwise."""
+MOST_LOOKS = 0.6
+"""The share of the looks at a loading method that found it in a function whose results are worth keeping."""
+OF_ITEMS = ("int", "len", "os.path.join", "range", "str")
+NEW_VALUES = listed("beta normal rand randn random standard_normal uniform")
+"""What draws other values for every epoch, not another order of the same."""
+
+
+class RepeatedPreprocessing(InputRule):
+    """Work that always gives the same result is done again in every epoch.
+
+    Decoding, parsing and resizing the same files gives the same arrays each time. With `cache` it is done in
+    the first pass only.
+
+    fitscope says so when the training waits for data, the slowest stage neither draws random numbers nor calls
+    Python, nothing caches its result, and the data is gone through more than once; or when the `__getitem__` of a
+    PyDataset or a torch Dataset computes for most of that time, it is 30 % of the training, and the source shows that
+    each call stands for itself, or each call of a function in which most looks found it.
+
+    Change: `.cache()` behind the last deterministic stage and before the random ones, if the result fits into
+    memory (or `.cache(filename)`). `fitscope.materialize(dataset, folder)` does it once for all trainings, on disk.
+    What a `__getitem__` computes is computed once in `__init__`, or kept.
+    """
+
+    code = "FS105"
+    name = "repeated-preprocessing"
+    rank = 40
+    fixable = True
+    examples = (example("repeated-preprocessing", line="data = tf.data.Dataset.from_tensor_slices((blobs"),)
+
+    def of_input(self, case: Case, data: Input) -> Cause | None:
+        """The slowest stage is deterministic, nothing caches it, and it runs in every pass."""
+        if data.source in ("PyDataset", "DataLoader"):
+            return self._of_loader(case, data)
+        written = _slowest_written(data)
+        deterministic = written.get("kind") == "map" and not written.get("random") and not written.get("python")
+        if data.function is not None or not deterministic or data.passes < 2:
+            return None
+        if any(stage["kind"] == "cache" for stage in data.pipeline) or _per_batch_random(data, written):
+            return None
+        return Cause(
+            says=f"The same deterministic work is done {data.passes:,.0f} times over the same data.",
+            where=line_of(written),
+            evidence=(*data.evidence(), counted("passes over the data", data.passes)),
+            saves=case.saves(data.saved(1 / data.passes)),
+            remedy=(
+                "Keep its result: .cache() after this map and before anything random, if it fits into memory; "
+                "fitscope.materialize(dataset, folder) keeps it on disk, for other trainings, too."
+            ),
+            claims=data.claims,
+            shares=data.shares,
+        )
+
+    def _of_loader(self, case: Case, data: Input) -> Cause | None:
+        """A loading function computes the same in every pass. That its code is slow is the narrower cause."""
+        function = data.function
+        if function is None or not data.computes or data.passes < 2 or not case.matters(data.wait, WORTH_KEEPING):
+            return None
+        if _stands_for_itself(case, function):
+            name, where, part, rank = function.name, function.where, 1.0, BEHIND_ITS_CODE
+        elif (inner := _inside(case, data, function)) is not None:
+            name, where, part = inner
+            images = data.hot_line is not None and data.hot_line.doing == "images"
+            rank = BEFORE_ITS_CODE if images and data.passes >= 3 else BEHIND_ITS_CODE
+        else:
+            return None
+        return Cause(
+            says=f"{name} computes the same {data.passes:,.0f} times over, once in every epoch.",
+            where=where,
+            evidence=(
+                *data.evidence(),
+                *([share(f"of the looks at the loading code found it in {name}", part)] if part < 1 else []),
+                counted("passes over the data", data.passes),
+            ),
+            saves=case.saves(data.saved(1 - part * (1 - 1 / data.passes))),
+            remedy=(
+                "Compute it once, in __init__ or at the first call, and keep it if it fits into memory; "
+                "fitscope.materialize(dataset, folder) keeps it on disk."
+            ),
+            claims=data.claims,
+            shares=data.shares,
+            rank=rank,
+        )
+
+    def lint(self, script: Script) -> Iterable[Hit]:
+        """Records that are decoded once for each of several random pieces of them."""
+        for chain, link in script.links("repeat"):
+            times = script.literal(script.argument(link.node, "count", 0))
+            before, after = chain.before(link), chain.after(link)
+            decoding = [each for each in before if each.name == "map" and each.sure and script.decodes(each)]
+            if (
+                isinstance(times, int)
+                and times > 1
+                and decoding
+                and not any(each.name in ("cache", "snapshot") for each in chain.links)
+                and not any(each.name == "map" and script.is_random(each) for each in before)
+                and any(each.name == "map" and each.sure and script.is_random(each) for each in after)
+            ):
+                yield Hit(
+                    decoding[-1].line,
+                    f"This map decodes every record {times} times per pass: the pipeline is repeated behind it, and "
+                    "keeps nothing.",
+                    ".cache() behind the map if the result fits into memory, or several crops per record at once.",
+                )
+
+
+def _stands_for_itself(case: Case, stage: Stage) -> bool:
+    """Whether the source of a loading method shows that it gives the same for the same item in every epoch."""
+    script = case.script_of(stage.where.file) if stage.where is not None else None
+    if script is None or stage.where is None:
+        return False
+    function = next((each for each in script.functions if each.lineno == stage.where.line), None)
+    owner = script.class_of(function) if function is not None else None
+    if owner is None or state_of(script, function) is not None:
+        return False
+    between = script.methods(owner).get("on_epoch_end")
+    drawn = [script.called(call).rpartition(".")[2] for call in script.own_calls(between)] if between else []
+    return not any(name in NEW_VALUES for name in drawn)
+
+
+def _inside(case: Case, data: Input, stage: Stage) -> tuple[str, Where, float] | None:
+    """A function of the script that most looks found a loading method in, and that gives the same for the same item.
+
+    Its name, the line that calls it and the share of the looks; what the method does beside it may be random.
+    """
+    script = case.script_of(stage.where.file) if stage.where is not None else None
+    total = sum(line.samples for line in data.looked_at)
+    if script is None or stage.where is None or total < FEW_LOOKS:
+        return None
+    method = next((each for each in script.functions if each.lineno == stage.where.line), None)
+    for call in script.own_calls(method) if method is not None else ():
+        inner = script.function(call.func)
+        if not isinstance(inner, ast.FunctionDef) or script.class_of(inner) is not None:
+            continue
+        first, last = inner.lineno, inner.end_lineno or inner.lineno
+        here = [line for line in data.looked_at if line.where.file == stage.where.file]
+        seen = sum(line.samples for line in here if first <= line.where.line <= last)
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        if seen < MOST_LOOKS * total or not all(_is_of_item(script, each) for each in given):
+            continue
+        if state_of(script, inner) is None:
+            return inner.name, Where(stage.where.file, call.lineno), seen / total
+    return None
+
+
+def _is_of_item(script: Script, node: ast.expr, depth: int = 3) -> bool:
+    """Whether what a function is given is read from the data by the number of the item alone."""
+    if any(isinstance(each, ast.Call) and script.called(each) not in OF_ITEMS for each in ast.walk(node)):
+        return False
+    names = [each for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)]
+    for name in names:
+        assigned = [each.value for each in script.bindings(name) if each.how == "assign" and each.value is not None]
+        local = [value for value in assigned if script.function_of(value) is not None]
+        if local and not (depth and all(_is_of_item(script, value, depth - 1) for value in local)):
+            return False
+    return True
+
+
+def _slowest_written(data: Input) -> dict[str, Any]:
+    """What was written for the slowest stage; for a shuffle the map that fills it, and is gone once all is read."""
+    fills = data.slowest is None and data.beginning >= 0.5 * data.training_wait
+    if not fills and (data.slowest is None or data.slowest.name != "Shuffle"):
+        return data.written(data.slowest)
+    kinds = [stage["kind"] for stage in data.pipeline]
+    before = data.pipeline[: kinds.index("shuffle")] if "shuffle" in kinds else []
+    return next((stage for stage in reversed(before) if stage["kind"] == "map"), {})
+
+
+def _per_batch_random(data: Input, written: dict[str, Any]) -> bool:
+    """Whether something random comes before a stage, so that its results differ from pass to pass."""
+    before = data.pipeline[: data.pipeline.index(written)] if written in data.pipeline else []
+    return any(stage.get("random") or stage.get("python") for stage in before)
+
+
+class MisplacedCache(InputRule):
+    """The pipeline has a `cache`, but not where it saves the work.
+
+    A `cache` before the expensive stage keeps what was cheap to make; one behind a random stage freezes the
+    augmentation, and all epochs see the same pictures; one whose pass is cut short (by `take` behind it or by
+    `steps_per_epoch`) is never completed and never used.
+
+    fitscope says so when the training waits for data, the pipeline has a `cache`, and the slowest stage is a
+    deterministic one behind it, or one before it that a `take` keeps at work in every pass; or, from the source, when
+    a random map stands before it.
+
+    Change: put `.cache()` directly behind the last expensive deterministic stage, before shuffling and random
+    stages.
+    """
+
+    code = "FS106"
+    name = "misplaced-cache"
+    rank = 20
+    fixable = True
+    examples = (example("misplaced-cache", line="data = tf.data.Dataset"),)
+
+    def of_input(self, case: Case, data: Input) -> Cause | None:
+        """A cache with the slowest, deterministic stage behind it."""
+        kinds = [stage["kind"] for stage in data.pipeline]
+        written = _slowest_written(data)
+        if "cache" not in kinds or written not in data.pipeline or data.function is not None or data.passes < 2:
+            return None
+        cache = len(kinds) - 1 - kinds[::-1].index("cache")
+        index = data.pipeline.index(written)
+        if index < cache and "take" in kinds[cache:]:
+            return self._cut_short(case, data, data.pipeline[cache])
+        if index < cache or written["kind"] != "map" or written.get("random"):
+            return None
+        between = data.pipeline[cache + 1 : index]
+        if any(stage.get("random") for stage in between):
+            return None  # a cache behind it would freeze what is random
+        shuffled = any(stage["kind"] == "shuffle" for stage in between)
+        if shuffled and not {stage["kind"] for stage in between} <= {"map", "shuffle"}:
+            return None  # whole batches are made of what was shuffled, and a cache would keep them as they are
+        return Cause(
+            says="The cache stands before the expensive work, so that work is done again in every epoch.",
+            where=line_of(data.pipeline[cache]),
+            evidence=(*data.evidence(), counted("passes over the data", data.passes)),
+            saves=case.saves(data.saved(1 / data.passes)),
+            remedy=(
+                "Shuffle behind the map, and put .cache() between the two."
+                if shuffled
+                else "Move .cache() behind the last expensive map that is not random."
+            ),
+            claims=data.claims,
+            shares=data.shares,
+        )
+
+    def _cut_short(self, case: Case, data: Input, cache: dict[str, Any]) -> Cause | None:
+        """A cache that ought to have replaced the slowest stage after the first pass, and has not."""
+        worked = data.at_work(data.slowest) if data.slowest is not None else 0.0
+        if worked < 0.5 + 0.5 / data.passes:
+            return None
+        return Cause(
+            says="The cache is never complete: a take behind it ends every pass early, and all is loaded again.",
+            where=line_of(cache),
+            evidence=(
+                *data.evidence(),
+                counted("passes over the data", data.passes),
+                share("of the batches were loaded anew, past the cache", worked),
+            ),
+            saves=case.saves(data.saved(1 / data.passes)),
+            remedy="Put .take(…) before .cache(), so that the first pass fills it.",
+            claims=data.claims,
+            shares=data.shares,
+        )
+
+    def lint(self, script: Script) -> Iterable[Hit]:
+        """Caches that keep what they should not, or never get to keep anything."""
+        for chain, link in script.links("cache"):
+            before, after = [each for each in chain.before(link) if each.sure], chain.after(link)
+            if not link.sure:
+                continue
+            if any(each.name == "map" and script.is_random(each) for each in before):
+                yield Hit(
+                    link.line,
+                    "This cache keeps the random augmentation of the first epoch, and all later ones see the same.",
+                    "Put .cache() before the random map.",
+                )
+            elif any(each.name == "repeat" and not each.node.args and not each.node.keywords for each in before):
+                yield Hit(
+                    link.line,
+                    "This cache stands behind an endless repeat: it grows, and is never read.",
+                    "Put .cache() before .repeat().",
+                )
+            elif _cut_short(script, chain, link):
+                yield Hit(
+                    link.line,
+                    "A take behind this cache ends every pass before the cache is complete: nothing is kept, and all "
+                    "is loaded again in every epoch.",
+                    "Put .take() before .cache().",
+                )
+            elif {each.name for each in before} <= {"from_tensor_slices", "list_files", "shuffle"} and any(
+                each.name == "map" and script.decodes(each) and not script.is_random(each) for each in after
+            ):
+                yield Hit(
+                    link.line,
+                    "This cache keeps what is in memory already, and not what is decoded from it.",
+                    "Put .cache() behind the map that decodes, if the result fits into memory.",
+                )
+
+
+def _cut_short(script: Script, chain: Chain, cache: Link) -> bool:
+    """Whether a training of several epochs reads a cache only through a `take`."""
+    after = chain.after(cache)
+    names = [each.name for each in after]
+    if "take" not in names or not set(names[: names.index("take")]) <= {"map", "batch", "prefetch"}:
+        return False
+    whole = [
+        each for each in script.chains() if cache in each.links and "take" not in [x.name for x in each.after(cache)]
+    ]
+    statement = script.parents.get(chain.links[-1].node)
+    if whole or not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        return False
+    for call in script.model_calls("fit"):
+        data = script.argument(call, "x", 0)
+        epochs = script.literal(script.argument(call, "epochs"))
+        if (
+            isinstance(data, ast.Name)
+            and data.id == statement.targets[0].id
+            and isinstance(epochs, int)
+            and epochs > 1
+        ):
+            return True
+    return False
+
+
+RULES = (RepeatedPreprocessing(), MisplacedCache())
