@@ -27,6 +27,7 @@ import cProfile
 import json
 import os
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -217,7 +218,8 @@ def peers(fit):
             return fit()
 
     def under_py_spy() -> Block:
-        words = [str(Path(sys.executable).with_name("py-spy")), "record", "--pid", str(os.getpid()), "-o", "spy.svg"]
+        program = shutil.which("py-spy") or str(Path(sys.executable).with_name("py-spy"))
+        words = [program, "record", "--pid", str(os.getpid()), "-o", "spy.svg"]
         spy = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         time.sleep(0.5)
         try:

@@ -42,6 +42,8 @@ NOT_COPIED = (".git", ".fitscope", "__pycache__", ".venv", "venv", "node_modules
 SEED = "1234"
 ROUNDING = 1e-3
 """Two losses that are as near to each other, as a share, differ by rounding."""
+IN_THE_END = 1e-4
+"""The same for the sums of weights where there are other records on the way to them."""
 TRAINED = 30.0
 """Seconds of training after which a trial of a long training is ended."""
 GRACE = 5.0
@@ -107,7 +109,8 @@ class Outcome:
     speedup: Speedup | None
     """How many times faster the second version is; None without a verdict."""
     same: str
-    """equal, equal to rounding, within noise, different, or unknown: the losses and weights of the two."""
+    """equal, equal to rounding, equal in the end (other records, the same weights), within noise, different, or
+    unknown: the losses and weights of the two."""
     pairs: int
     doubt: str = ""
     """Why there is no verdict, or why it is a weak one."""
@@ -153,7 +156,8 @@ def compare_versions(
             else:
                 pairs.append(pair)
                 before, after = _times(pair)
-                tell(f"{words.seconds(before)} against {words.seconds(after)}{' per step' * _early(pair)}")
+                per_step = " per step" * _early(pair)
+                tell(f"{words.seconds(before)}{per_step} as it is, {words.seconds(after)} edited")
             enough = len(pairs) >= LEAST_PAIRS and _clear(_interval(pairs))
             if enough or time.monotonic() + (time.monotonic() - began) > deadline:
                 break
@@ -209,12 +213,24 @@ def sameness(one: Sequence[Trial], other: Sequence[Trial]) -> str:
     if not known:
         return "unknown"
     apart = max(known)
+    if any(map(_other_records, one, other)):
+        return "equal in the end" if apart <= IN_THE_END else "different"
     if apart == 0:
         return "equal"
     usual = max((_apart(one[0], each) or 0.0 for each in one[1:]), default=0.0)
     if apart <= ROUNDING:
         return "equal to rounding"
     return "within noise" if usual > 0 and apart <= 3 * usual else "different"
+
+
+def _other_records(one: Trial, other: Trial) -> bool:
+    """Whether some of the losses are those of other epochs, so that only the weights can tell: of whole trainings."""
+    if not (one.whole and other.whole and one.weights and other.weights) or len(one.losses) != len(other.losses):
+        return False
+    same_models = {name: len(each) for name, each in one.weights.items()} == {
+        name: len(each) for name, each in other.weights.items()
+    }
+    return same_models and any(len(each) != len(other.losses.get(name, ())) for name, each in one.losses.items())
 
 
 def _apart(one: Trial, other: Trial) -> float | None:
@@ -225,10 +241,13 @@ def _apart(one: Trial, other: Trial) -> float | None:
     compared = [(one.losses.get(name, ()), other.losses.get(name, ())) for name in names]
     if not whole:
         compared = [(a[: min(len(a), len(b))], b[: min(len(a), len(b))]) for a, b in compared]
-    else:
+    elif len(one.weights) == len(other.weights) or not any(a and b for a, b in compared):
+        # An edit may make fewer models: the losses tell as much as the weights of all that there were.
         compared += [
             (one.weights.get(name, ()), other.weights.get(name, ())) for name in {**one.weights, **other.weights}
         ]
+    if _other_records(one, other):
+        compared = [(a, b) for a, b in compared if len(a) == len(b)]
     if any(len(a) != len(b) for a, b in compared):
         return math.inf
     pairs = [(a, b) for first, second in compared for a, b in zip(first, second, strict=True)]
@@ -278,7 +297,7 @@ class Workspace:
         path = self._top / f"{self._number + 1}.run"
         started = time.time()
         meter = _Samples(started, lambda line: append(path, line))
-        with self._copied(version) as place:
+        with self.copied(version) as place:
             environment = recorded(self._environment(place), path, started, seconds)
             code, last = self._start(version, place, environment, deadline, _Exit(path).look, meter)
             if code is None:
@@ -316,7 +335,7 @@ class Workspace:
             watch(path)
             return NO_MEMORY if machine.memory_left() < LEAST_MEMORY else exits.look(pid)
 
-        with self._copied(version) as place:
+        with self.copied(version) as place:
             environment = recorded({**self._environment(place), **told}, path, started)
             code, _ = self._start(version, place, environment, deadline, look, meter)
             append(path, {"t": round(time.time() - started, 3), "ended": "completed", "exit_code": code})
@@ -333,7 +352,7 @@ class Workspace:
         """
         path = self._top / f"{self._number + 1}.stretches"
         meter = _Samples(time.time(), lambda line: None)
-        with self._copied(version) as place:
+        with self.copied(version) as place:
             inject = recorded(self._environment(place), path, meter.started)
             environment = {name: value for name, value in inject.items() if name != start.RUN}
             environment[removals.PLAN] = json.dumps({**plan, "file": str(path), "top": str(place), "seed": int(SEED)})
@@ -343,7 +362,7 @@ class Workspace:
         return path, meter, _reason(last) if code else ""
 
     @contextlib.contextmanager
-    def _copied(self, version: Version) -> Iterator[Path]:
+    def copied(self, version: Version) -> Iterator[Path]:
         """A copy of the folder with the files of a version in it; gone afterwards."""
         self._number += 1
         place = self._top / str(self._number)

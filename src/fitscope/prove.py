@@ -52,7 +52,7 @@ def recorded(bench: Bench, budget: float) -> Report:
     project, tell = bench.project, bench.tell
     run = project.run
     if run is None:
-        tell(f"there is no run of {project.main} as it is now: recording one, in a copy of {bench.folder}")
+        tell(f"there is no run of {project.main} as it is now: recording one")
         bench.announce()
         path = store.new_path(project.main.stem)
         with Workspace(bench.folder) as workspace:
@@ -170,7 +170,7 @@ class Experiment:
         region = self._region(removal)
         edit = self._edit()
         if removal is not None and region is not None:
-            worth = removal.bound and edit is not None and self._affordable(budget)
+            worth = removal.bound and edit is not None and self._bench.affords(budget)
             if not worth and self._tunable(removal, region, edit, budget):
                 return self._tuned(removal, region, budget)
             if not worth and edit is not None and edit.around is not None and _is_per_batch(removal):
@@ -265,12 +265,8 @@ class Experiment:
         """Seconds of training that each run may take."""
         return budget / RUNS - self._before
 
-    def _affordable(self, budget: float) -> bool:
-        """Whether enough runs of both versions fit into the budget."""
-        return self._training(budget) >= min(self._trained, self._once + LEAST_TRAINED)
-
     def _edited(self, edit: Edit, budget: float) -> Proof:
-        if not self._affordable(budget):
+        if not self._bench.affords(budget):
             need = RUNS * (self._before + min(self._trained, self._once + LEAST_TRAINED))
             reason = f"{RUNS} runs with the edit and without take about {words.seconds(need)}: try a larger --budget"
             return Proof(self._finding, None, f"no verdict: {reason}")

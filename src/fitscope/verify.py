@@ -9,7 +9,16 @@ from pathlib import Path
 
 from fitscope import words
 from fitscope.account import account
-from fitscope.experiment import LEAST_PAIRS, TRAINED, Outcome, Version, compare_versions, script_version, unguarded
+from fitscope.experiment import (
+    LEAST_PAIRS,
+    TRAINED,
+    Outcome,
+    Version,
+    compare_versions,
+    once,
+    script_version,
+    unguarded,
+)
 from fitscope.fix import apply
 from fitscope.fixes.kind import Project
 from fitscope.model import Edit, FitscopeError
@@ -83,6 +92,12 @@ class Bench:
         self.folder = project.here.resolve()
         self.script = self.inside(Path(project.here, project.main))
 
+    def beside(self, place: Path) -> Bench:
+        """The same script in another folder; what is to be said before a run has been said."""
+        other = Bench(Project(self.script, here=place), self._arguments, self._budget, self.tell)
+        other._announced = True
+        return other
+
     def announce(self) -> None:
         """Says before the first run what is about to happen, and what of it cannot be kept inside."""
         if self._announced:
@@ -121,6 +136,16 @@ class Bench:
         except FitscopeError as error:
             return None, str(error).removesuffix(".")
         return outcome, objection(outcome, safe=all(edit.safe for edit in edits))
+
+    def affords(self, budget: float) -> bool:
+        """Whether enough runs of two versions fit into a budget, as long as the recorded one took."""
+        run = self.project.run
+        if run is None:
+            return True
+        whole = account(run)
+        trained = sum(region.wall_seconds for region in whole.regions)
+        needed = min(trained, once(whole) + LEAST_TRAINED)
+        return budget / (2 * LEAST_PAIRS) >= whole.outside_seconds + ENDING + needed
 
     def _trained_for(self, budget: float) -> float:
         """Seconds of training after which a run is ended: so many that three pairs of runs fit into the budget."""

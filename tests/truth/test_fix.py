@@ -227,3 +227,47 @@ def test_an_edited_script_trains_as_it_did(tmp_path, backend, monkeypatch):
     assert sameness([before], [after]) in ("equal", "equal to rounding")
     assert sorted(os.listdir(tmp_path)) == ["train.py"]  # noqa: PTH208
     assert (tmp_path / "train.py").read_text() == text
+
+
+ROUNDS = """
+import os
+os.environ["KERAS_BACKEND"] = "tensorflow"
+import keras
+import numpy as np
+
+x = np.random.default_rng(0).random((4, 64, 8)).astype("float32")
+
+
+def build():
+    made = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4), keras.layers.BatchNormalization()])
+    made.compile("adam", "mse")
+    return made
+
+
+weights = None
+for chunk in x:
+    model = build()
+    if weights is not None:
+        model.set_weights(weights)
+    model.fit(chunk, chunk[:, :4], epochs=2, verbose=0)
+    weights = model.get_weights()
+"""
+
+
+def test_a_model_that_is_built_once_trains_as_one_that_every_round_builds_anew(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+    text = ROUNDS.lstrip("\n")
+    (tmp_path / "train.py").write_text(text)
+    project = Project(tmp_path / "train.py", here=tmp_path)
+    (edit,) = fixes(project, [measured(text, "recompilation", "model.fit")]).edits
+    assert edit.safe
+    files = {each.name: each.encoded() for each in apply(project, [edit]).after}
+    assert b"first_values" in files["train.py"]
+    with Workspace(tmp_path) as workspace:
+        before, after = (
+            workspace.run(Version(name, (sys.executable, "train.py"), contents), time.monotonic() + 100)
+            for name, contents in (("the script", {}), ("the edited script", files))
+        )
+    assert len(before.losses) == len(after.losses) == 4
+    assert sameness([before], [after]) == "equal"

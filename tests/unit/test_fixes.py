@@ -7,10 +7,12 @@ import pytest
 
 from fitscope.fix import apply, findings_of, fixes
 from fitscope.fixes import BY_CAUSE, KINDS
-from fitscope.fixes.kind import Project
+from fitscope.fixes.jax_steps import _multiple
+from fitscope.fixes.kind import Project, Recompiled, changed_sizes
 from fitscope.lint import lint
 from fitscope.model import Evidence, Finding, Where
 from fitscope.rules import CATALOG, find
+from fitscope.rules.tfdata import WOULD_HELP, calls_at_once
 
 HEAD = """import keras
 import numpy as np
@@ -421,6 +423,15 @@ def test_rows_that_a_loop_predicts_one_by_one_are_predicted_in_one_call(fixed, b
     assert fixed(f"{PREDICTED}{before}\n")[0] == f"{PREDICTED}{after}\n"
 
 
+def test_a_few_rows_that_a_loop_predicts_one_by_one_are_one_batch(fixed, monkeypatch):
+    text = PREDICTED.replace("rows = np.random.rand(100, 8)", "data = np.random.rand(9000, 8)\nrows = data[:40]")
+    text += "answers = [model.predict(row[None], verbose=0)[0, 1] for row in rows]\n"
+    assert "for prediction in model.predict_on_batch(rows)]" in fixed(text)[0]
+    assert "for prediction in model.predict(rows, verbose=0)]" in fixed(text.replace(":40]", ":4000]"))[0]
+    monkeypatch.setenv("KERAS_BACKEND", "jax")  # where what it gives is read-only
+    assert "for prediction in model.predict(rows, verbose=0)]" in fixed(text)[0]
+
+
 def test_a_row_that_is_needed_behind_the_loop_stays(fixed):
     loop = "for row in rows:\n    answers.append(model.predict(row[None])[0])\nprint(row.shape)\n"
     assert "for row, prediction in zip(rows, model.predict(rows)):" in fixed(f"{PREDICTED}{loop}")[0]
@@ -809,6 +820,20 @@ def test_a_map_in_a_chain_over_many_lines_runs_in_parallel(fixed):
         "options = tf.data.Options()\noptions.threading.private_threadpool_size = 16\ndata = (",
     ).replace(".map(load)  # slow\n", ".map(load, num_parallel_calls=16)  # slow\n\t\t.with_options(options)\n")
     assert found.edits[0].safe
+
+
+@pytest.mark.parametrize(("per_batch", "calls"), [(0.01, 16), (0.3, 32), (0.6, 64), (9.0, 64)])
+def test_a_function_that_waits_is_called_as_often_at_once_as_the_step_needs(per_batch, calls):
+    assert calls_at_once(per_batch, step=0.01) == calls
+
+
+def test_a_map_runs_as_many_calls_at_once_as_the_run_says(fixed):
+    text = FETCH + "data = tf.data.Dataset.range(9).map(load).batch(3)\n"
+    (found,) = measured("sequential-map", text, ".map(load)")
+    found = dataclasses.replace(found, evidence=(Evidence(WOULD_HELP, 32, "count"),))
+    after = fixed(text, findings=[found])[0]
+    assert "options.threading.private_threadpool_size = 32\n" in after
+    assert ".map(load, num_parallel_calls=32).with_options(options)" in after
 
 
 def test_a_map_in_a_chain_of_backslashes_runs_in_parallel(fixed):
@@ -1529,10 +1554,20 @@ def test_windows_of_another_pipeline_stay(fixed):
 def test_a_row_of_zeros_and_a_one_is_made_at_once(fixed):
     finding = measured("python-in-pipeline", ONE_HOT, "rows.append")
     after, found = fixed(ONE_HOT, findings=finding)
-    assert only_line_changed(ONE_HOT, after) == (
-        "            rows.append(np.where(np.arange(len(ids)) == target, 1.0, 0.0))  # one"
-    )
+    assert only_line_changed(ONE_HOT, after) == ("            rows.append(np.arange(len(ids)) == target)  # one")
     assert found.edits[0].safe
+    for array in ("np.array(rows, np.float32)", "np.stack(rows).astype('float32')"):
+        text = ONE_HOT.replace('np.array(rows, dtype="float32")', array)
+        assert "rows.append(np.arange(len(ids)) == target)" in fixed(text, findings=finding)[0]
+    for before, instead, numbers in (
+        ('np.array(rows, dtype="float32")', "np.array(rows)", "1.0, 0.0"),  # true and false would stay what they are
+        ('np.array(rows, dtype="float32")', "np.array(rows), np.array(rows, dtype=float)", "1.0, 0.0"),
+        ("[1.0 if", "[2.0 if", "2.0, 0.0"),
+        ("else 0.0 for", "else 0.1 for", "1.0, 0.1"),
+    ):
+        text = ONE_HOT.replace(before, instead)
+        made = f"rows.append(np.where(np.arange(len(ids)) == target, {numbers}))"
+        assert made in fixed(text, findings=finding)[0]
     for before, instead in (
         ("number == target", "number >= target"),
         ("number == target", "number == order[number]"),
@@ -2004,6 +2039,57 @@ def test_a_model_of_each_fold_is_set_back_instead_of_built(fixed):
         assert fixed(FOLDS.replace(before, instead), unsafe=True, findings=finding)[0] is None
 
 
+CARRIED = """import keras
+
+
+def build():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(8)])
+    model.compile("adam", "mse")
+    return model
+
+
+weights = None
+for chunk in stream:
+    model = build()
+    if weights is not None:
+        model.set_weights(weights)
+    model.fit(chunk, chunk)
+    weights = model.get_weights()
+"""
+
+
+def test_a_model_that_goes_on_with_its_weights_is_built_once_and_its_optimizer_set_back(fixed, monkeypatch):
+    finding = measured("recompilation", CARRIED, "model.fit")
+    after, found = fixed(CARRIED, findings=finding)
+    assert after == CARRIED.replace(
+        "for chunk in stream:\n    model = build()\n",
+        "model = build()\nmodel.optimizer.build(model.trainable_variables)\n"
+        "first_values = [variable.numpy() for variable in model.optimizer.variables]\nfor chunk in stream:\n"
+        "    for variable, value in zip(model.optimizer.variables, first_values):\n"
+        "        variable.assign(value)\n",
+    )
+    assert found.edits[0].safe
+    always = CARRIED.replace("    if weights is not None:\n        model.set", "    model.set").replace(
+        "= None", "= first"
+    )
+    assert fixed(always, findings=measured("recompilation", always, "model.fit"))[1].edits[0].safe
+    for before, instead in (
+        ("if weights is not None", "if chunk.any()"),
+        ("weights = None", "weights = first"),  # the first round would not begin with it, if it may be None
+        ("    weights = model", "    if good:\n        weights = model"),
+        ("    weights = model", "    if bad:\n        continue\n    weights = model"),
+        ("layers.Dense(8)", "layers.Dense(8), keras.layers.Dropout(0.5)"),
+        ("layers.Dense(8)", "layers.Dense(8), Mine()"),
+        ("    model.fit", "    kept.append(model)\n    model.fit"),
+    ):
+        text = CARRIED.replace(before, instead)
+        assert text != CARRIED
+        found = fixed(text, findings=measured("recompilation", text, "model.fit"))[1]
+        assert not any(edit.safe for edit in found.edits)
+    monkeypatch.setenv("KERAS_BACKEND", "jax")  # where its losses were others with the same seed
+    assert not any(edit.safe for edit in fixed(CARRIED, findings=finding)[1].edits)
+
+
 def test_a_model_that_a_fold_builds_in_place_is_set_back_as_well(fixed):
     text = """import keras
 
@@ -2095,6 +2181,20 @@ def test_batches_get_one_of_a_few_lengths(fixed, before, after):
     assert fixed(text, unsafe=True, findings=measured("recompilation", text, "model.fit", share=0.5))[0] is None
 
 
+@pytest.mark.parametrize(
+    ("compiling", "steps", "size"),
+    [(0.2, 0.3, 64), (0.2, 1.0, 32), (0.2, 30.0, 16)],  # the longer the training, the more padding costs
+)
+def test_lengths_are_as_few_as_pays_off_in_the_recorded_run(compiling, steps, size):
+    assert _multiple(Recompiled(43, compiling, steps)) == size
+
+
+def test_of_shapes_the_sizes_that_changed_are_told():
+    assert changed_sizes("((16, 43), (16,)) -> ((16, 39), (16,))") == [43, 39]
+    assert changed_sizes("((16, 43), (16,)) -> ((16, 39, 1), (16,))") == []
+    assert changed_sizes("") == []
+
+
 def test_a_prediction_of_a_few_batches_is_one_batch(fixed, monkeypatch):
     text = f"{HEAD}for rows in parts:\n    answers.append(model.predict(rows, verbose=0))\n"
     finding = measured("predict-in-loop", text, "model.predict")
@@ -2129,7 +2229,14 @@ def test_epochs_of_one_step_become_the_steps_of_one_epoch(fixed, monkeypatch):
     monkeypatch.setattr(Project, "one_step_epochs", lambda self, where: True)
     after, found = fixed(text, unsafe=True, findings=finding)
     assert "\nmodel.fit(tf.data.Dataset.from_tensors((x, y)).repeat(EPOCHS), verbose=0)\n" in after
-    assert not found.edits[0].safe
+    assert found.edits[0].safe
+    for more, risk in (
+        (text.replace("verbose=0", "verbose=2"), "one line is printed"),
+        (f"{text}print(model.history.history)\n", "the history has one record"),
+        (text.replace("Dense(1)", "Dense(1), keras.layers.Dropout(0.1)"), "draw others"),
+        (text.replace("Dense(1)", "Dense(1), Mine()"), "draw others"),
+    ):
+        assert risk in fixed(more, unsafe=True, findings=finding)[1].edits[0].unsafe
     jax = f"import os\nos.environ['KERAS_BACKEND'] = 'jax'\n{text}"
     (moved,) = measured("short-epochs", jax, "model.fit")
     assert "\nmodel.fit(((x, y) for _ in range(EPOCHS)), verbose=0)\n" in fixed(jax, unsafe=True, findings=[moved])[0]

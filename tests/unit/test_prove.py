@@ -237,7 +237,7 @@ def sped_up(project, monkeypatch):
         found = tuple(replace(each, removal=removal) for each in findings_of(alone))
         report = report_of(project, *found)
 
-        def proved(bench, report, findings, budget):
+        def proved(bench, report, findings, budget, progress):
             return [Proof(each, proofs.get(each.name), "") for each in findings]
 
         def judged(bench, edits, budget):

@@ -100,17 +100,15 @@ def _tell_source(project: Project, arguments: tuple[str, ...]) -> None:
 
 def _tell(found: Fixes, applied: Applied, *, unsafe: bool) -> None:
     for edit in applied.edits:
-        _tell_edit(edit)
+        tell_edit(edit)
     for edit, reason in applied.left_out:
-        say(_place(edit.finding))
+        say(place(edit.finding))
         say(f"left out: {reason}", "  ")
     for each in found.advice:
-        _tell_advice(each)
+        tell_advice(each)
     withheld = [edit for edit in found.edits if not edit.safe and not unsafe]
     for edit in withheld:
-        say(f"{_place(edit.finding)}: not made without --unsafe")
-        say(f"would change: {edit.does}", "  ")
-        say(f"but: {edit.unsafe}", "  ")
+        tell_withheld(edit)
     if not found.findings:
         say("fitscope: nothing to fix: there are no findings.")
     elif not applied.edits:
@@ -119,25 +117,35 @@ def _tell(found: Fixes, applied: Applied, *, unsafe: bool) -> None:
 
 def _tell_verified(verified: Verified) -> None:
     for edit, reason in verified.withdrawn:
-        say(f"{_place(edit.finding)}: withdrawn, {reason}")
+        say(f"{place(edit.finding)}: withdrawn, {reason}")
     if verified.kept and verified.outcome is not None:
         say(f"fitscope: verified: {phrase(verified.outcome)}; losses and weights: {verified.outcome.same}.")
 
 
-def _tell_edit(edit: Edit) -> None:
-    say(_place(edit.finding) + (": unsafe" if edit.unsafe else ""))
+def tell_edit(edit: Edit) -> None:
+    """What an edit does, and what it may change."""
+    say(place(edit.finding) + (": unsafe" if edit.unsafe else ""))
     say(edit.does, "  ")
     if edit.unsafe:
         say(f"but: {edit.unsafe}", "  ")
 
 
-def _tell_advice(advice: Advice) -> None:
-    say(f"{_place(advice.finding)}: no edit" + (f", {advice.why}" if advice.why else ""))
+def tell_withheld(edit: Edit) -> None:
+    """An edit that is made on demand only."""
+    say(f"{place(edit.finding)}: not made without --unsafe")
+    say(f"would change: {edit.does}", "  ")
+    say(f"but: {edit.unsafe}", "  ")
+
+
+def tell_advice(advice: Advice) -> None:
+    """Why there is no edit, and what a person can do."""
+    say(f"{place(advice.finding)}: no edit" + (f", {advice.why}" if advice.why else ""))
     if advice.finding.remedy:
         say(f"by hand: {advice.finding.remedy}", "  ")
 
 
-def _place(finding: Finding) -> str:
+def place(finding: Finding) -> str:
+    """A cause and its line."""
     where = f" {finding.where.file}:{finding.where.line}" if finding.where is not None else ""
     return f"{finding.name}{where}"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 
 from fitscope import words
-from fitscope.cli.fix_ import project_of, say, show_diff
-from fitscope.cli.prove_ import tell, without_other_arguments
+from fitscope.cli.fix_ import place, project_of, say, show_diff, tell_advice, tell_edit, tell_withheld
+from fitscope.cli.prove_ import Line, tell, without_other_arguments
 from fitscope.cli.run_ import Duration
 from fitscope.fix import write
-from fitscope.prove import recorded
+from fitscope.prove import Proof, recorded
 from fitscope.speedup import speedup
 from fitscope.verify import Bench
 
@@ -40,8 +40,11 @@ def command(budget: float, writes: bool, unsafe: bool, script: Path, arguments: 
 
     The last recorded run of the script is taken, if the script has not been changed since; without one, a run is
     recorded first. Causes are put to the proof (`fitscope prove`), the safe edits are made (`fitscope fix`), and the
-    script runs with them and without, in turns, in copies of the working folder (`fitscope fix --verify`). The diff
-    of what holds goes to stdout.
+    script runs with them and without, in turns, in copies of the working folder (`fitscope fix --verify`). What is
+    left over is looked for in the edited script, once more. The diff of what holds goes to stdout.
+
+    Edits that may change results are made with --unsafe only. Without it, they are named and, if there is time, it is
+    measured what they would gain.
     """
     deadline = time.monotonic() + budget
     project = without_other_arguments(project_of(script, arguments, "speedup"), arguments)
@@ -53,16 +56,30 @@ def command(budget: float, writes: bool, unsafe: bool, script: Path, arguments: 
     report = recorded(bench, RECORDING * budget)
     found = ", ".join(dict.fromkeys(finding.name for finding in report.findings)) or "nothing"
     progress(f"found: {found}")
+    for doubt in report.doubts:
+        progress(doubt.removesuffix("."))
     left = deadline - time.monotonic()
-    result = speedup(bench, report, left, tell, unsafe=unsafe)
+    line = Line()
+
+    def told(proof: Proof) -> None:
+        line.clear()
+        tell(proof)
+
+    result = speedup(bench, report, left, told, line.draw, unsafe=unsafe)
     for edit in result.applied.edits:
-        say(f"{edit.finding.name}: {edit.does}{f'; but: {edit.unsafe}' if edit.unsafe else ''}")
+        tell_edit(edit)
     for edit, reason in result.verified.withdrawn:
-        say(f"{edit.finding.name}: withdrawn, {reason}")
+        say(f"{place(edit.finding)}: withdrawn, {reason}")
+    for edit in result.withheld:
+        tell_withheld(edit)
+    for advice in result.advice:
+        tell_advice(advice)
     show_diff(result.applied)
     if writes and result.applied.edits:
         write(result.applied)
         progress(f"{words.count(len(result.applied.after), 'file')} changed")
     say(f"fitscope: {result.sentence}.")
+    if result.with_them is not None:
+        say(f"next: fitscope fix --unsafe {' '.join([str(script), *arguments])}")
     if not result.applied.edits:
         sys.exit(1)

@@ -13,6 +13,8 @@ from fitscope.source import Script
 STACKS = ("keras.ops.stack", "numpy.array", "numpy.stack")
 ROW_BY_ROW = ("Rescaling", "Resizing", "CenterCrop")
 """Layers that draw nothing and take a row alone as well as a batch: Normalization would add an axis to it."""
+ARRAYS = ("numpy.array", "numpy.asarray", "numpy.stack")
+NUMBERS = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8")
 NEVER_RANDOM = ("Normalization", *ROW_BY_ROW)
 
 
@@ -153,7 +155,7 @@ class OneHot(Kind):
     aside = True
 
     def edit(self, place: Place) -> Edit:
-        """numpy.where."""
+        """A comparison of all numbers at once; where the arrays do not say what numbers they hold, numpy.where."""
         script = place.script
         found = [
             node
@@ -183,12 +185,16 @@ class OneHot(Kind):
         simple = len(names) == 1 and isinstance(others[0], ast.Name | ast.Attribute | ast.Subscript)
         if count is None or not simple or script.depends(others[0], [names[0].id]):
             raise Unsure("what the numbers are compared with, or how many they are, cannot be told from the source")
-        if not _becomes_array(script, loop):
+        arrays = _arrays_of(script, loop)
+        if not arrays:
             raise Unsure("the list may be used as a list")
         draft = place.draft()
-        where, arange = draft.name("numpy.where", loop), draft.name("numpy.arange", loop)
+        arange = draft.name("numpy.arange", loop)
         target, one, zero = (draft.source(each) for each in (others[0], choice.body, choice.orelse))
-        draft.replace(loop, f"{where}({arange}({count}) == {target}, {one}, {zero})")
+        written = f"{arange}({count}) == {target}"
+        if numbers != [1, 0] or not all(_says_numbers(script, array) for array in arrays):
+            written = f"{draft.name('numpy.where', loop)}({written}, {one}, {zero})"
+        draft.replace(loop, written)
         return place.edit(draft, "the row of zeros and a one is made at once")
 
 
@@ -207,33 +213,44 @@ def _counted(script: Script, source: ast.expr, depth: int = 3) -> str | None:
     return None
 
 
-def _becomes_array(script: Script, node: ast.expr) -> bool:
-    """Whether a list goes into an array, itself or as a row: `numpy.array(rows)` of a list that it is put into."""
+def _arrays_of(script: Script, node: ast.expr) -> list[ast.Call]:
+    """The arrays that a list goes into, itself or as a row of a list that is put together; none if it is more."""
     parent = script.parents.get(node)
     if isinstance(parent, ast.ListComp) and parent.elt is node:
-        return _becomes_array(script, parent)
+        return _arrays_of(script, parent)
     if not isinstance(parent, ast.Call) or parent.args[:1] != [node]:
-        return False
-    if script.called(parent) in ("numpy.array", "numpy.asarray", "numpy.stack"):
-        return True
+        return []
+    if script.called(parent) in ARRAYS:
+        return [parent]
     owner = parent.func.value if isinstance(parent.func, ast.Attribute) else None
     if script.method(parent) != "append" or not isinstance(owner, ast.Name):
-        return False
+        return []
     values = script.values(owner)
     if not values or not all(isinstance(value, ast.List) and not value.elts for value in values):
-        return False
+        return []
+    arrays: list[ast.Call] = []
     for each in script.references(owner.id):
         use = script.parents.get(each)
-        appends = isinstance(use, ast.Attribute) and use.attr == "append"
-        array = isinstance(use, ast.Call) and script.called(use) in (
-            "len",
-            "numpy.array",
-            "numpy.asarray",
-            "numpy.stack",
-        )
-        if not appends and not array:
-            return False
-    return True
+        if isinstance(use, ast.Call) and script.called(use) in ARRAYS:
+            arrays.append(use)
+        elif not (isinstance(use, ast.Attribute) and use.attr == "append") and not (
+            isinstance(use, ast.Call) and script.called(use) == "len"
+        ):
+            return []
+    return arrays
+
+
+def _says_numbers(script: Script, array: ast.Call) -> bool:
+    """Whether an array is told which numbers to hold, so that yes and no become 1 and 0 in it."""
+    kind = script.argument(array, "dtype", None if script.called(array) == "numpy.stack" else 1)
+    after = script.parents.get(array)
+    call = script.parents.get(after) if isinstance(after, ast.Attribute) and after.attr == "astype" else None
+    if kind is None and isinstance(call, ast.Call) and call.func is after:
+        kind = script.argument(call, "dtype", 0)
+    if kind is None:
+        return False
+    name = script.literal(kind) if isinstance(kind, ast.Constant) else script.dotted(kind)
+    return isinstance(name, str) and name.removeprefix("numpy.") in NUMBERS
 
 
 KINDS = (LayerOnBatch(), OneHot())

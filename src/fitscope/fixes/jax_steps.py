@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import math
 
 from fitscope.effects import RANDOM, changes_outside, graph_obstacle, reached
 from fitscope.fixes.draft import Unsure
 from fitscope.fixes.execution import in_loop
-from fitscope.fixes.kind import Kind, Place, only
+from fitscope.fixes.kind import Kind, Place, Recompiled, only
 from fitscope.model import Edit
 from fitscope.rules.compiling import changes, derivative, is_jax_step, is_longest, is_number
 from fitscope.source import Script
@@ -24,8 +25,8 @@ ELEMENTWISE = frozenset(
         "square subtract tanh where"
     )
 )
-LENGTHS = 32
-"""What the length of a batch becomes a multiple of."""
+LENGTHS = (32, 16, 64, 128)
+"""What the length of a batch may become a multiple of; the first, where no run tells what compiling takes."""
 
 
 class JitStep(Kind):
@@ -301,13 +302,24 @@ class FewLengths(Kind):
             raise Unsure("what the longest row is needed for cannot be told from the source")
         draft = place.draft(text)
         inner = draft.source(whole) if whole is call else f"({draft.source(whole)})"
-        written = f"-(-{inner} // {LENGTHS}) * {LENGTHS}"
-        draft.replace(whole, written)
+        size = _multiple(place.project.recompiled())
+        draft.replace(whole, f"-(-{inner} // {size}) * {size}")
         return place.edit(
             draft,
-            f"batches are padded to the next multiple of {LENGTHS}, and compiled once for each",
+            f"batches are padded to the next multiple of {size}, and compiled once for each",
             "rows have more padding, which counts where the model does not mask it",
         )
+
+
+def _multiple(seen: Recompiled | None) -> int:
+    """What lengths are rounded up to: few of them to compile for, and not much padding to compute."""
+    if seen is None:
+        return LENGTHS[0]
+
+    def seconds(size: int) -> float:
+        return math.ceil(seen.longest / size) * seen.compiling + seen.steps * size / (2 * seen.longest)
+
+    return min(LENGTHS, key=seconds)
 
 
 KINDS = (JitStep(), TracedNumber(), FewLengths())

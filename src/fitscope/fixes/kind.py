@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from fitscope.account import account
 from fitscope.effects import is_shared
 from fitscope.fixes.draft import Draft, Unsure
 from fitscope.fixes.text import Text
 from fitscope.model import Called, Edit, Finding, FitscopeError, Run, Where
 from fitscope.source import Script
 from fitscope.syntax import Function
+
+
+@dataclass(frozen=True)
+class Recompiled:
+    """What a run tells of a step that was compiled again for other shapes."""
+
+    longest: int
+    """Of the sizes that changed."""
+    compiling: float
+    """Seconds of compiling, for one shape."""
+    steps: float
+    """Seconds of all steps."""
 
 
 @dataclass
@@ -87,6 +101,16 @@ class Project:
         _, called = self._called("fit", where)
         return called is not None and called.epochs == called.steps > 0 and self.on_arrays("fit", where)
 
+    def recompiled(self) -> Recompiled | None:
+        """What the recorded run knows of compiling for other shapes."""
+        for region in account(self.run).regions if self.run is not None else ():
+            for each in region.compiles:
+                sizes = changed_sizes(each.detail) if each.cause == "changed shape" else []
+                if sizes and region.step_seconds is not None:
+                    steps = region.steps * region.step_seconds.median
+                    return Recompiled(max(sizes), each.seconds / each.count, steps)
+        return None
+
     def on_arrays(self, call: str, where: Where | None) -> bool:
         """Whether the calls at a line worked on arrays in the recorded run."""
         root, called = self._called(call, where)
@@ -102,6 +126,14 @@ class Project:
             if node is not None and node.name == call and node.where == where:
                 return root, called
         return 0, None
+
+
+def changed_sizes(detail: str) -> list[int]:
+    """The numbers that are others in `((16, 43), (16,)) -> ((16, 39), (16,))`."""
+    shapes = [[int(number) for number in re.findall(r"\d+", side)] for side in detail.split("->")]
+    if len(shapes) != 2 or len(shapes[0]) != len(shapes[1]):
+        return []
+    return [size for pair in zip(*shapes, strict=True) if pair[0] != pair[1] for size in pair]
 
 
 def _imported(text: Text, folder: Path) -> Iterator[Path]:

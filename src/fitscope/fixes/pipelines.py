@@ -11,9 +11,9 @@ from fitscope.fixes.kind import Kind, Place, only
 from fitscope.fixes.sameness import differs
 from fitscope.model import Edit
 from fitscope.pipelines import Chain, Link
+from fitscope.rules.tfdata import PARALLEL_CALLS, WOULD_HELP
 from fitscope.source import INTO_PYTHON, Script
 
-CALLS_AT_ONCE = 16
 ONE_TO_ONE = ("map",)
 VARIABLES = ("keras.Variable", "tensorflow.Variable")
 FITS = 0.4
@@ -80,7 +80,10 @@ class ParallelMap(Kind):
         chain, link = only(python or random or found, "map at this place that runs one element at a time")
         draft = place.draft()
         waits = enters_python(script, link)
-        calls = str(CALLS_AT_ONCE) if waits else draft.name("tensorflow.data.AUTOTUNE", link.node)
+        number = next(
+            (round(each.value) for each in place.finding.evidence if each.what == WOULD_HELP), PARALLEL_CALLS[0]
+        )
+        calls = str(number) if waits else draft.name("tensorflow.data.AUTOTUNE", link.node)
         given = script.argument(link.node, "num_parallel_calls", 1)
         if given is not None:
             draft.replace(given, calls)
@@ -88,18 +91,18 @@ class ParallelMap(Kind):
             draft.set_keyword(link.node, "num_parallel_calls", calls)
         does = f"map runs {calls.rpartition('.')[2]} calls at once and keeps the order"
         if waits and not any(each.name == "with_options" for each in chain.links):
-            self._threads(draft, link)
+            self._threads(draft, link, number)
             does += ", in threads of its own"
         return place.edit(draft, does, self._risk(script, link))
 
     @staticmethod
-    def _threads(draft: Draft, link: Link) -> None:
+    def _threads(draft: Draft, link: Link, number: int) -> None:
         """A thread for each call: tf.data has no more of them than there are processors."""
         options = draft.free_name("options", "input_options", "pipeline_options")
         draft.insert_before(
             link.node,
             f"{options} = {draft.name('tensorflow.data.Options', link.node)}()",
-            f"{options}.threading.private_threadpool_size = {CALLS_AT_ONCE}",
+            f"{options}.threading.private_threadpool_size = {number}",
         )
         draft.chain(link.node, f".with_options({options})")
 

@@ -84,6 +84,9 @@ class OneCall(Kind):
             raise Unsure("the settings of this predict change from row to row")
         written = [whole, *map(draft.source, arguments)]
         predicted = f"{draft.source(call.func)}({', '.join(written)})"
+        if _few_rows(script, rows.array) and isinstance(call.func, ast.Attribute) and place.project.backend != "jax":
+            # On JAX the rows of predict_on_batch cannot be written into.
+            predicted = f"{draft.source(call.func.value)}.predict_on_batch({whole})"
         self._head(draft, rows, name, predicted, keep_row=_row_is_used(script, loop, call, rows))
         does = "predicts all rows in one call before the loop"
         return place.edit(draft, does, _draws(place, "and it is called less often"))

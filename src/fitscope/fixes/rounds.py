@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from fitscope.effects import RANDOM, changed_in_loop, changes_outside, free_names, reached, state_of
-from fitscope.fixes.draft import Unsure
+from fitscope.fixes.draft import Draft, Unsure
 from fitscope.fixes.execution import changes_inside, receiver
 from fitscope.fixes.jax_steps import OF_KERAS
 from fitscope.fixes.kind import Kind, Place, only
@@ -160,38 +160,116 @@ class StartAnew(Kind):
 
     def edit(self, place: Place) -> Edit:
         """Its first weights, and those of its optimizer, are kept."""
-        script = place.script
-        fits = script.model_calls("fit", "train_on_batch")
-        inside = [call for call in fits if any(_covers(loop, place.line) for loop in script.loops(call))]
-        fit = only(inside[:1], "training in a loop at this place")
-        loop = script.loops(fit)[-1]
-        name = receiver(fit)
-        if not isinstance(loop, ast.For | ast.While) or not name.isidentifier():
-            raise Unsure("the source does not show where the loop builds the model")
-        building = [each for each in loop.body if _builds(script, each, name)]
-        _check_anew(script, building, loop, name)
-        draft = place.draft()
-        values = draft.free_name("first_values", "values_at_first")
-        both = f"(*{name}.weights, *{name}.optimizer.variables)"
-        draft.copy_out(building[0], loop)
-        for each in building[1:]:
-            draft.hoist(each, loop)
-        draft.insert_before_loop(
-            loop,
-            f"{name}.optimizer.build({name}.trainable_variables)",
-            f"{values} = [variable.numpy() for variable in {both}]",
-        )
-        inner = draft.indent_of(building[0])
-        tab = inner.removeprefix(draft.indent_of(loop)) or "    "
-        draft.replace(
-            building[0],
-            f"for variable, value in zip({both}, {values}):\n{inner}{tab}variable.assign(value)",
-        )
+        loop, name, building = _building(place)
+        _check_anew(place.script, building, loop, name)
+        draft = _set_back(place, loop, building, f"(*{name}.weights, *{name}.optimizer.variables)")
         return place.edit(
             draft,
             "the model is built and compiled once, and set back to its first weights in every round",
             "every round begins with the same weights instead of others",
         )
+
+
+class TrainOn(Kind):
+    """A model that a loop builds anew for the weights of the round before is built once, its optimizer set back."""
+
+    causes = ("recompilation",)
+    aside = True
+
+    def edit(self, place: Place) -> Edit:
+        """The first values of its optimizer are kept; its weights are set by the loop itself."""
+        if place.project.backend not in (None, "tensorflow"):
+            raise Unsure("with the same seed a model that is built once was seen to train otherwise here")
+        loop, name, building = _building(place)
+        script = place.script
+        inside = _check_anew(script, building, loop, name, allowed=("set_weights",))
+        if not _carries_weights(script, loop, name, building):
+            raise Unsure("that every round begins with the weights of another cannot be told from the source")
+        draws = [script.called(call) for call in inside if may_draw(script, call)]
+        if draws:
+            raise Unsure(f"{draws[0]} may draw random numbers, which begin anew with a new model")
+        draft = _set_back(place, loop, building, f"{name}.optimizer.variables")
+        return place.edit(
+            draft, "the model is built and compiled once, and its optimizer set back to its beginning in every round"
+        )
+
+
+def _building(place: Place) -> tuple[ast.For | ast.While, str, list[ast.stmt]]:
+    """The outermost loop around a training, the name of its model, and the statements of the loop that build it."""
+    script = place.script
+    fits = script.model_calls("fit", "train_on_batch")
+    inside = [call for call in fits if any(_covers(loop, place.line) for loop in script.loops(call))]
+    fit = only(inside[:1], "training in a loop at this place")
+    loop = script.loops(fit)[-1]
+    name = receiver(fit)
+    if not isinstance(loop, ast.For | ast.While) or not name.isidentifier():
+        raise Unsure("the source does not show where the loop builds the model")
+    return loop, name, [each for each in loop.body if _builds(script, each, name)]
+
+
+def _set_back(place: Place, loop: ast.For | ast.While, building: list[ast.stmt], variables: str) -> Draft:
+    """The model is built before the loop; in it some variables get the values that they had at first."""
+    assert isinstance(building[0], ast.Assign)
+    name = ast.unparse(building[0].targets[0])
+    draft = place.draft()
+    values = draft.free_name("first_values", "values_at_first")
+    draft.copy_out(building[0], loop)
+    for each in building[1:]:
+        draft.hoist(each, loop)
+    draft.insert_before_loop(
+        loop,
+        f"{name}.optimizer.build({name}.trainable_variables)",
+        f"{values} = [variable.numpy() for variable in {variables}]",
+    )
+    inner = draft.indent_of(building[0])
+    tab = inner.removeprefix(draft.indent_of(loop)) or "    "
+    draft.replace(
+        building[0],
+        f"for variable, value in zip({variables}, {values}):\n{inner}{tab}variable.assign(value)",
+    )
+    return draft
+
+
+def _carries_weights(script: Script, loop: ast.For | ast.While, name: str, building: list[ast.stmt]) -> bool:
+    """Whether every round but the first begins with weights that a round before it has taken out of the model.
+
+    Its statements, in order: the model is built, `set_weights(kept)`, maybe under `if kept is not None`, it is
+    trained, `kept = model.get_weights()`.
+    """
+    if any(isinstance(node, ast.Continue | ast.Break | ast.Return) for node in ast.walk(loop)):
+        return False
+    behind = loop.body[loop.body.index(building[-1]) + 1 :]
+    first = next((each for each in behind if name in {getattr(node, "id", "") for node in ast.walk(each)}), None)
+    needed = ""
+    if isinstance(first, ast.If) and len(first.body) == 1 and not first.orelse:
+        needed = ast.unparse(first.test)
+        first = first.body[0]
+    call = first.value if isinstance(first, ast.Expr) else None
+    if not isinstance(call, ast.Call) or receiver(call) != name or script.method(call) != "set_weights":
+        return False
+    given = call.args[0] if len(call.args) == 1 and not call.keywords else None
+    if not isinstance(given, ast.Name) or needed not in ("", f"{given.id} is not None"):
+        return False
+    taken = [each for each in loop.body if ast.unparse(each) == f"{given.id} = {name}.get_weights()"]
+    bound = [node for node in script.parents if isinstance(node, ast.Name) and _binds(node, given.id)]
+    before = [node for node in bound if loop not in script.ancestors(node)]
+    nothing = all(_is_none(script, node) for node in before)
+    return len(taken) == 1 and len(bound) == len(before) + 1 and (nothing or not needed)
+
+
+def _is_none(script: Script, node: ast.AST) -> bool:
+    statement = script.parents.get(node)
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    return isinstance(value, ast.Constant) and value.value is None
+
+
+def may_draw(script: Script, call: ast.Call) -> bool:
+    """Whether a call makes something that may draw random numbers while it trains, or that is out of sight."""
+    name = script.called(call)
+    last = name.rpartition(".")[2]
+    if not name.startswith("keras."):
+        return last[:1].isupper() and not name.startswith(("numpy.", "tensorflow.data."))
+    return any(word in last for word in ("Dropout", "Noise", "Random", "Mix", "Augment"))
 
 
 def _builds(script: Script, statement: ast.stmt, name: str) -> bool:
@@ -202,8 +280,14 @@ def _builds(script: Script, statement: ast.stmt, name: str) -> bool:
     return isinstance(value, ast.Call) and script.method(value) in ("add", "compile") and receiver(value) == name
 
 
-def _check_anew(script: Script, building: list[ast.stmt], loop: ast.For | ast.While, name: str) -> None:
-    """Raises Unsure where a model that is set back is not the same as a new one."""
+def _check_anew(
+    script: Script,
+    building: list[ast.stmt],
+    loop: ast.For | ast.While,
+    name: str,
+    allowed: tuple[str, ...] = (),
+) -> list[ast.Call]:
+    """The calls that build a model; raises Unsure where one that is set back is not the same as a new one."""
     built = building[0] if building else None
     if not isinstance(built, ast.Assign) or sum(isinstance(each, ast.Assign) for each in building) != 1:
         raise Unsure("the source does not show where the loop builds the model")
@@ -233,16 +317,17 @@ def _check_anew(script: Script, building: list[ast.stmt], loop: ast.For | ast.Wh
         if not (isinstance(parent, ast.Attribute) and isinstance(script.parents.get(parent), ast.Call)):
             raise Unsure("the models of the rounds may be used later, side by side")
         changes_it = parent.attr in ("add", "compile", "load_weights", "pop", "set_weights")
-        if changes_it and not any(parent in ast.walk(each) for each in building):
+        if changes_it and parent.attr not in allowed and not any(parent in ast.walk(each) for each in building):
             raise Unsure(f"every round calls {parent.attr} of the model")
     bound = [node for node in script.parents if isinstance(node, ast.Name) and _binds(node, name)]
     here = script.bindings(next(node for node in bound if node is built.targets[0]))
     if len([each for each in bound if script.bindings(each) is here]) > 1:
         raise Unsure("the model is set more than once")
+    return inside
 
 
 def _covers(loop: Loop, line: int) -> bool:
     return loop.lineno <= line <= (loop.end_lineno or loop.lineno)
 
 
-KINDS = (StepOnce(), StartAnew())
+KINDS = (StepOnce(), TrainOn(), StartAnew())

@@ -7,6 +7,7 @@ import ast
 from fitscope.fixes.draft import Unsure
 from fitscope.fixes.execution import receiver
 from fitscope.fixes.kind import Kind, Place, only
+from fitscope.fixes.rounds import may_draw
 from fitscope.model import Edit
 from fitscope.source import Script
 
@@ -45,11 +46,19 @@ class RepeatedEpoch(Kind):
         if call.lineno != call.end_lineno and "#" in draft.source(call):
             raise Unsure("a comment stands between the arguments")
         draft.replace(call, f"{draft.source(call.func)}({', '.join([data, *kept])})")
-        return place.edit(
-            draft,
-            "the same steps in one epoch",
-            "the history, and what is printed, has one record instead of one for each step",
-        )
+        return place.edit(draft, "the same steps in one epoch", _missed(place, words.get("verbose")))
+
+
+def _missed(place: Place, verbose: ast.expr | None) -> str:
+    """Who would miss the records of the epochs, or may draw other numbers; empty if nobody does."""
+    for text in place.project.texts():
+        if text.script.references("history"):
+            return "the history has one record instead of one for each step"
+        if any(may_draw(text.script, call) for call in text.script.calls):
+            return "layers that draw random numbers draw others for the same rows"
+    if place.script.literal(verbose) != 0:
+        return "one line is printed instead of one for each step"
+    return ""
 
 
 def _is_array(script: Script, node: ast.expr | None) -> bool:
