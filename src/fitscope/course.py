@@ -167,9 +167,10 @@ class _Seconds:
         self._usual = {part: seconds / number for part, seconds in known.items() if number and part[0] not in rare}
 
     def blamed(self, at: int, excess: float, *, first: bool) -> tuple[str, str, float]:
-        """The part that took more than usual when a step ended, if it explains half of the excess.
+        """The part that took more than usual when a step ended, if it explains at least half of the excess.
 
-        A step that ended early in a second may have spent its time in the one before.
+        A step that ended early in a second may have spent its time in the one before. What grew by more than twice the
+        excess grew for other steps, too, and tells nothing of this one.
         """
         index = bisect_right(self._ends, at)
         for start in (index, index - 1):
@@ -185,9 +186,10 @@ class _Seconds:
                 for part, spent in here.items()
                 if first or part[0] not in BETWEEN_EPOCHS
             }
-            blamed = max(extra, key=lambda part: extra[part], default=None)
-            if blamed is not None and extra[blamed] >= 0.5 * excess:
-                return *blamed, here[blamed]
+            fitting = [part for part in extra if 0.5 * excess <= extra[part] <= 2 * excess]
+            if fitting:
+                blamed = max(fitting, key=lambda part: extra[part])
+                return *blamed, extra[blamed]
         return "", "", 0.0
 
 

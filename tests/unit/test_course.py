@@ -133,6 +133,16 @@ def test_a_step_that_ended_early_in_a_second_spent_its_time_in_the_one_before():
     assert (outlier.step, outlier.phase, outlier.extra_seconds) == (21, "compile", 8.0)
 
 
+def test_what_grew_by_far_more_than_a_slow_step_is_not_its_reason():
+    durations = [*[1.0] * 20, 9.0, *[1.0] * 30]
+    ticks = [
+        Tick(20.0, {STEP: 20.0}, {FIT: 20}),
+        Tick(59.0, {STEP: 31.0, COMPILE: 8.0, DATA: 90.0}, {FIT: 31}),
+    ]
+    (outlier,) = course_of(training(durations, ticks)).outliers
+    assert (outlier.step, outlier.phase, outlier.extra_seconds) == (21, "compile", 8.0)
+
+
 def test_a_slow_step_that_nothing_explains_has_no_name():
     durations = [*[1.0] * 20, 9.0]
     ticks = [Tick(20.0, {STEP: 20.0}, {FIT: 20}), Tick(29.0, {STEP: 1.0}, {FIT: 1})]
