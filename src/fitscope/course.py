@@ -169,8 +169,8 @@ class _Seconds:
     def blamed(self, at: int, excess: float, *, first: bool) -> tuple[str, str, float]:
         """The part that took more than usual when a step ended, if it explains at least half of the excess.
 
-        A step that ended early in a second may have spent its time in the one before. What grew by more than twice the
-        excess grew for other steps, too, and tells nothing of this one.
+        A step that ended early in a second may have spent its time in the one before. What grew by more than twice
+        the excess grew for other steps, too, and tells nothing of this one.
         """
         index = bisect_right(self._ends, at)
         for start in (index, index - 1):

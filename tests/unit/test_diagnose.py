@@ -852,6 +852,69 @@ def test_workers_that_are_started_for_the_second_time_are_started_anew(epochs, k
     assert names(diagnose(run, account(run))) == found
 
 
+IN_MEMORY = """import numpy as np
+import torch
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, x, transform=None):
+        self.x, self.transform = x, transform
+    def __getitem__(self, index):
+        BODY
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "waited", "found"),
+    [
+        ("return torch.from_numpy(self.x[index]).float(), 1", 4, ["counterproductive-workers"]),
+        (
+            "return self.transform(self.x[index]) if self.transform else self.x[index]",
+            4,
+            ["counterproductive-workers"],
+        ),
+        ("return self.x[index]", 0.6, []),
+        ("return np.fft.rfft(self.x[index])", 4, ["input-bound"]),
+        ("return sum(self.x[index + k] for k in range(9))", 4, ["input-bound"]),
+    ],
+)
+def test_workers_that_send_rows_of_arrays_in_memory_send_them_in_vain(tmp_path, body, waited, found):
+    (tmp_path / "train.py").write_text(IN_MEMORY.replace("BODY", body))
+    tree = Tree()
+    where = Where(str(tmp_path / "train.py"), 1)
+    root = tree.region("loop", where)
+    tree.add(root, "data", "DataLoader", waited, count=2000)
+    tree.add(root, "step", "your code in the loop", 4, count=2000)
+    workers = {"fact": "workers", "root": root, "source": "DataLoader", "workers": 2, "processes": True}
+    workers |= {"persistent": True, "rows": 32, "dataset": "Rows", "in_memory": True}
+    workers["where"] = Where(where.file, 6)
+    run = tree.run(
+        called={root: Called(4, 2000, 0, (0.004,) * 2000)},
+        facts=({"fact": "loop-trains", "root": root}, workers),
+        backend="torch",
+        started=2e9,
+    )
+    assert names(diagnose(run, account(run))) == found
+
+
+@pytest.mark.parametrize(("looks", "seconds", "found"), [(8, 5, ["loop-in-model"]), (3, 5, []), (8, 1, [])])
+def test_a_loop_that_is_traced_round_by_round_is_named_by_what_it_costs_to_compile(tmp_path, looks, seconds, found):
+    text = "def loss(y_true, y_pred):\n    for row in range(64):\n        total = y_pred[row] - y_pred\n    return total\n"
+    (tmp_path / "train.py").write_text(text + "model.compile('sgd', loss)\n")
+    where = Where(str(tmp_path / "train.py"), 6)
+    tree = Tree()
+    root = tree.region("fit", where)
+    tree.add(root, "step", "step", 8, count=400)
+    traced = tree.add(root, "compile", "tracing", seconds, count=1)
+    lines = (Sampled(traced, Where(where.file, 3), "loss", looks, ""), Sampled(traced, where, "<module>", 3, ""))
+    run = tree.run(called={root: Called(1, 400, 2, (0.02,) * 400)}, sampled=lines, backend="tensorflow", started=2e9)
+    assert names(diagnose(run, account(run))) == found
+
+
+def test_of_a_librarys_loader_the_line_that_uses_it_is_named():
+    stage = replace(loader(0.9), where=Where("/venv/lib/site-packages/keras/image.py", 57))
+    report = training({("data", "PyDataset"): 8, ("step", "step"): 2}, stages=[stage])
+    assert [(finding.name, finding.where) for finding in report.findings] == [("python-in-pipeline", TRAIN)]
+
+
 def test_a_line_is_found_in_a_module_that_the_script_imports(tmp_path):
     (tmp_path / "helpers.py").write_text("import torch\n\ntorch.set_num_threads(1)\n")
     (tmp_path / "train.py").write_text("import helpers\n")

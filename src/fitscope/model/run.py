@@ -45,6 +45,11 @@ class Where:
     file: str
     line: int
 
+    @property
+    def installed(self) -> bool:
+        """Whether it is a line of an installed library, which is not the user's to change."""
+        return "site-packages" in self.file or "dist-packages" in self.file
+
 
 @dataclass(frozen=True)
 class Node:

@@ -22,11 +22,11 @@ from fitscope.observe.seams import Seams
 
 def rescue(seams: Seams, is_ours: Callable[[Any], bool]) -> None:
     """Sends a signal again whose exception was dropped in a function for which `is_ours` holds."""
-    original = sys.unraisablehook
+    original, finalizing = sys.unraisablehook, sys.is_finalizing
 
     @functools.wraps(original)
     def unraisable(dropped: Any) -> None:
-        if is_ours(dropped.object):
+        if not finalizing() and is_ours(dropped.object):  # at its end Python takes our modules apart
             signal_number = _signal_of(dropped.exc_value, dropped.exc_traceback)
             if signal_number is not None:
                 _thread.start_new_thread(_send, (signal_number,))

@@ -14,6 +14,7 @@ from fitscope.observe.calls import Call
 from fitscope.observe.ledger import Ledger, Place, clock
 from fitscope.observe.recorder import recorder
 from fitscope.observe.seams import Seams, place_of
+from fitscope.observe.workers import record_workers
 
 MOST_PEEKS = 3
 """Batches that are timed where Keras itself takes them before processes do, for each place that trains."""
@@ -216,6 +217,6 @@ def hold_torch(seams: Seams) -> None:
         if root is None:
             loops.opened(ledger, iterator, clock() - began)
         else:
-            loops.record_workers(root, "DataLoader", iterator)
+            record_workers(root, "DataLoader", iterator)
 
     seams.hold(dataloader._MultiProcessingDataLoaderIter, "__init__", starting, started)

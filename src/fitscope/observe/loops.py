@@ -20,6 +20,7 @@ from fitscope.observe.calls import Call, Stations, note_first
 from fitscope.observe.ledger import Ledger, Place, clock
 from fitscope.observe.recorder import Region, recorder
 from fitscope.observe.seams import Seams, in_keras, user_frame
+from fitscope.observe.workers import record_workers
 
 BODY = "your code in the loop"
 FEW_UPDATES, FEW_BATCHES = 2, 2
@@ -166,13 +167,6 @@ def _fetching(ledger: Ledger, iterator: Any, source: str) -> Any:
 def opened(ledger: Ledger, iterator: Any, nanoseconds: int) -> None:
     """An iterator was made by the user's own code; if it turns out to feed a loop, that was its beginning."""
     _opened[iterator] = ledger.ident, nanoseconds
-
-
-def record_workers(root: int, source: str, iterator: Any) -> None:
-    """Says how many processes a DataLoader reads with, and whether they outlive an epoch."""
-    if workers := getattr(iterator, "_num_workers", 0):
-        kept = bool(getattr(iterator, "_persistent_workers", False))
-        recorder.fact("workers", root=root, source=source, workers=workers, processes=True, persistent=kept)
 
 
 def _charge_opening(ledger: Ledger, loop: Loop, iterator: Any, source: str) -> None:

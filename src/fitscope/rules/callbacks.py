@@ -414,7 +414,7 @@ class FrequentCheckpoint(CallbackRule):
             if not parts or number < 3 or not case.matters(spent, 0.03 if often else 0.1):
                 continue
             part = parts[0]
-            user = part.where if part.where is not None and "site-packages" not in part.where.file else None
+            user = part.where if part.where is not None and not part.where.installed else None
             yield Cause(
                 says=f"Saving the model takes {words.share(spent / case.seconds)} of the training.",
                 where=user or region.where,

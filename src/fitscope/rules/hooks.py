@@ -42,7 +42,7 @@ def beside_saving(region: Region) -> list[Part]:
     """What hooks of Keras' own that save the model do beside: part of the saving."""
     saving = {part.name for part in parts_of(region, "checkpoint")}
     hooks = [part for part in parts_of(region, "callback") if part.name in saving]
-    return [part for part in hooks if part.where is not None and "site-packages" in part.where.file]
+    return [part for part in hooks if part.where is not None and part.where.installed]
 
 
 def line_of(part: Part) -> Line | None:

@@ -26,7 +26,9 @@ class InputRule(Rule):
         for each in self.inputs(case):
             found = self.of_input(case, each)
             if found is not None:
-                yield replace(found, removal=input_free(each.region))
+                # Of a library's loader it is the line that uses it which can be changed.
+                where = each.region.where if found.where is None or found.where.installed else found.where
+                yield replace(found, where=where, removal=input_free(each.region))
 
     def inputs(self, case: Case) -> list[Input]:
         """The inputs to look at."""
@@ -84,7 +86,7 @@ class InputBound(InputRule):
         says = f"The training waits for data from {data.source or 'its input'}."
         return Cause(
             says="The training waits for your own code between two steps." if data.source == BETWEEN else says,
-            where=stage.where if stage is not None else data.region.where,
+            where=stage.where if stage is not None else None,
             evidence=data.evidence(),
             # A free input gives all of the wait back, and what can be done about it is not known: half of that speed.
             saves=(max(0.0, 2 * data.wait - case.seconds), data.wait),

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from typing import Any
 
 from fitscope import words
-from fitscope.model import Evidence, Line, Stage
+from fitscope.model import Evidence, Line, Stage, Where
 from fitscope.rules.case import PYTHON_SOURCES, Case, Input, counted, parts_of, seconds_of, share, took
 from fitscope.rules.input import BATCHES, UNLIKE_ROWS, InputRule, line_of, map_of
 from fitscope.rules.rule import Cause, Hit, example
 from fitscope.source import Script
-from fitscope.syntax import Function, Loop
+from fitscope.syntax import Function, Loop, listed
 
 FEW_WORKERS = 4
 START_WORKERS = 0.16
 """Seconds that starting and stopping the workers takes in every epoch."""
 LEAST_SENDING = 0.002
 """Seconds that a batch is waited for before it matters how it came."""
+ROW_IN_MEMORY, LEAST_FROM_MEMORY = 8e-6, 0.4e-3
+"""What a DataLoader takes to pick a row of tensors and to stack it, and how long one waits for a batch of such rows
+at the least before that matters."""
+CONVERTS = listed(
+    "float int len numpy.array numpy.asarray numpy.float32 numpy.int64 torch.FloatTensor torch.LongTensor "
+    "torch.Tensor torch.as_tensor torch.from_numpy torch.tensor "
+    ".astype .clone .copy .float .int .item .long .reshape .to .unsqueeze .view"
+)
+"""What makes a tensor of a row, and no more."""
 OPENING = "opening the input pipeline"
 ENDS = ("closing the input pipeline", "end of the epoch")
 FIRST_BATCH = "first batch, to build the model"
@@ -360,7 +370,7 @@ class CounterproductiveWorkers(InputRule):
     def of_input(self, case: Case, data: Input) -> Cause | None:
         """Processes that are started again and again, or threads that take turns at the interpreter."""
         if data.workers and data.source in ("DataLoader", "PyDataset"):
-            return self._started_anew(case, data) or self._sent(case, data)
+            return self._started_anew(case, data) or self._sent(case, data) or self._sent_from_memory(case, data)
         function = data.function
         if function is None or function.parallelism < 2 or data.source != "PyDataset":
             return None
@@ -409,6 +419,34 @@ class CounterproductiveWorkers(InputRule):
             shares=data.shares,
         )
 
+    def _sent_from_memory(self, case: Case, data: Input) -> Cause | None:
+        """Rows of a DataLoader's workers that lie in memory as the model gets them."""
+        region = data.region
+        workers = next((fact for fact in case.facts("workers", region) if fact.get("in_memory")), None)
+        if workers is None or not workers.get("rows") or not _hands_out(case, workers):
+            return None
+        taking, wait = ROW_IN_MEMORY * workers["rows"], data.usual_wait
+        if wait < 2 * taking or wait < LEAST_FROM_MEMORY or not case.matters(data.training_wait, 0.1):
+            return None
+        around = sum(part.seconds for part in parts_of(region, "epoch") if part.name in (OPENING, *ENDS))
+        saved = data.training_wait - taking * region.steps + 0.9 * around + 0.25 * seconds_of(region, "step")
+        return Cause(
+            says=f"{words.count(data.workers, 'worker process')} send rows that are in memory: that takes longer "
+            "than taking them there.",
+            where=region.where,
+            evidence=(
+                share("of the training waits for data", data.share),
+                took("waited for a batch", wait),
+                counted(
+                    f"rows of {workers['dataset']} in it, each of which is taken in microseconds", workers["rows"]
+                ),
+            ),
+            saves=case.saves(saved),
+            remedy="DataLoader(…, num_workers=0): in the training's own process rows in memory cost next to nothing.",
+            claims=data.claims,
+            shares=data.shares,
+        )
+
     def _started_anew(self, case: Case, data: Input) -> Cause | None:
         """Worker processes that every epoch starts, and waits for longer than for all its other batches."""
         firsts, region = data.region.first_waits, data.region
@@ -448,6 +486,37 @@ class CounterproductiveWorkers(InputRule):
             claims=data.claims,
             shares=data.shares,
         )
+
+
+def _of_self(node: ast.expr) -> str | None:
+    """The name of an attribute of `self`."""
+    own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return node.attr if own and isinstance(node, ast.Attribute) else None
+
+
+def _hands_out(case: Case, workers: dict[str, Any]) -> bool:
+    """Whether a Dataset whose arrays are in memory does no more than to take rows of them."""
+    if workers["dataset"] == "TensorDataset":
+        return True
+    where: Where | None = workers.get("where")
+    script = case.script_of(where.file) if where is not None else None
+    if script is None or where is None:
+        return False
+    method = next((each for each in script.functions if each.lineno == where.line), None)
+    owner = script.class_of(method) if method is not None else None
+    if method is None or owner is None:
+        return False
+    nodes = list(script.own(method))
+    if any(isinstance(node, ast.For | ast.While | ast.With | ast.comprehension) for node in nodes):
+        return False
+    # It holds no function, so an attribute of its own that is called, `self.transform(x)`, is None and is not called.
+    others = [
+        call
+        for call in script.own_calls(method)
+        if script.called(call) not in CONVERTS
+        and not (_of_self(call.func) is not None and _of_self(call.func) not in script.methods(owner))
+    ]
+    return not others
 
 
 IN_A_GRAPH = {"tensorflow": 0.15, "torch": 0.5}

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from fitscope import words
 from fitscope.model import Evidence, Line, Region, Where
 from fitscope.rules.case import Case, counted, parts_of, seconds_of, share, shorter_end, took, with_validation
+from fitscope.rules.compiling import compile_seconds, compiled_again
 from fitscope.rules.rule import Cause, Hit, Rule, example
 from fitscope.source import INTO_PYTHON, Inner, Script
 
@@ -166,6 +167,8 @@ class LoopInModel(ModelRule):
     a loss, and the step takes most of the training. A loop that counts through weights or tensors (`self.kernels[k]`)
     is one, too, if it takes milliseconds and the weights are far too few to explain the step; so is one that gives a
     layer one slice after the other (`self.encoder(x[:, t])`), if a round takes little more than calling layers does.
+    A Python loop that is traced becomes operations of its own for each round: fitscope says so when tracing was found
+    in it, and tracing and compiling take 15 % of the training.
 
     Change: operations on the whole batch (`keras.ops` take a leading dimension), or `vectorized_map`.
     """
@@ -179,7 +182,37 @@ class LoopInModel(ModelRule):
             "loop-in-model", number=2, line="total = total + keras.ops.sum", backends=("torch",), estimable=False
         ),
         example("loop-in-model", number=3, line="self.encoder(x[:, t])", backends=("torch",), estimable=False),
+        example("loop-in-model", number=4, line="close = close +", backends=("tensorflow",), estimable=False),
     )
+
+    def diagnose(self, case: Case) -> Iterable[Cause]:
+        """Looks at the steps of every training, and where these show no loop at what was traced for them."""
+        found = list(super().diagnose(case))
+        yield from found
+        for region in case.regions("fit", "train_on_batch", "loop") if not found else ():
+            yield from self._written_out(case, region)
+
+    def _written_out(self, case: Case, region: Region) -> Iterable[Cause]:
+        """A loop that was traced round by round, so that it made a step of many operations, to be compiled once."""
+        traced = [line for part in parts_of(region, "compile") for line in part.lines]
+        lines = [line for line in traced if self._written_at(case, line)]
+        looks, all_looks = (sum(line.samples for line in each) for each in (lines, traced))
+        compiling = compile_seconds(region)
+        if looks < 5 or looks < 0.5 * all_looks or not case.matters(compiling, 0.15) or compiled_again(region):
+            return
+        spent, step = compiling * looks / all_looks, seconds_of(region, "step")
+        yield Cause(
+            says="The model goes through a tensor in a Python loop: each round was traced and compiled by itself.",
+            where=max(lines, key=lambda line: line.samples).where,
+            evidence=(
+                share("of the training is tracing and compiling", compiling / case.seconds),
+                share("of the looks at tracing found it in the loop", looks / all_looks),
+            ),
+            saves=(0.75 * spent, 0.92 * spent + 0.3 * step),
+            remedy="Write it for the whole tensor at once (keras.ops take a leading dimension), or as a loop in the "
+            "graph (keras.ops.scan, or a recurrent layer).",
+            claims=frozenset({f"{id(region)}:compile", f"{id(region)}:step"}),
+        )
 
     def of_region(self, case: Case, region: Region) -> Iterable[Cause]:
         """Loops that were traced, and lines in loops that eager steps were found on."""
