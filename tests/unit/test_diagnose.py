@@ -118,6 +118,24 @@ def test_a_hook_of_short_epochs_is_slow_only_if_it_takes_a_tenth(calls, seconds,
     assert names(report) == [f"{each}-epoch-callback" for each in found]
 
 
+@pytest.mark.parametrize(
+    ("hook", "call", "found"),
+    [
+        ("on_epoch_end", "predict", "predict-in-callback"),
+        ("on_epoch_end", "predict_on_batch", "slow-epoch-callback"),
+        ("on_train_batch_end", "predict_on_batch", "predict-in-callback"),
+    ],
+)
+def test_a_prediction_that_sets_up_nothing_is_an_epoch_hooks_own_work(hook, call, found):
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    tree.add(root, "step", "step", 6, count=100)
+    scores = tree.add(root, "callback", f"Scores.{hook}", 0.1, count=2)
+    tree.add(tree.add(scores, "call", call, 0, 0, where=TRAIN), "step", "step", 4, count=60)
+    run = tree.run(called={root: Called(1, 100, 2, (0.06,) * 100)})
+    assert names(diagnose(run, account(run))) == [found]
+
+
 def test_what_takes_less_than_three_percent_is_not_said():
     assert names(training({("callback", "A.on_train_batch_end"): 0.28, ("step", "step"): 9.72})) == []
 
@@ -292,7 +310,7 @@ def test_rows_that_a_library_takes_out_of_a_file_are_reading_though_they_compute
     tree.add(root, "step", "step", 1, count=100)
     run = tree.run(
         called={root: Called(1, 100, 2, (0.1,) * 100)},
-        stages={root: (loader(0.99),)},
+        stages={root: (replace(loader(0.99), where=Where("load.py", 13)),)},
         sampled=(Sampled(waits, Where("load.py", 1), "__getitem__", 50, "files"),),
         backend="jax",
         cwd=str(tmp_path),
@@ -303,7 +321,12 @@ def test_rows_that_a_library_takes_out_of_a_file_are_reading_though_they_compute
 
 FLIPPED = """
 def clean(blob):
-    return image_of(blob).filter(5)
+    return {cleaned}
+
+
+class Casting:
+    def clean(self):
+        return {cleaned}
 
 
 class Castings(Dataset):
@@ -314,23 +337,27 @@ class Castings(Dataset):
 
 
 @pytest.mark.parametrize(
-    ("call", "doing", "found"),
+    ("call", "cleaned", "doing", "found"),
     [
-        ("clean(self.blobs[index])", "images", "repeated-preprocessing"),
-        ("clean(self.blobs[index])", "", "python-in-pipeline"),
-        ("clean(self.rng.choice(self.blobs))", "images", "python-in-pipeline"),
+        ("clean(self.blobs[index])", "image_of(blob).filter(5)", "images", "repeated-preprocessing"),
+        ("clean(self.blobs[index])", "numpy.median(blob)", "", "repeated-preprocessing"),
+        ("clean(self.blobs[index])", "[value + 1 for value in blob]", "", "python-in-pipeline"),
+        ("clean(self.rng.choice(self.blobs))", "image_of(blob).filter(5)", "images", "python-in-pipeline"),
+        ("self.castings[index].clean()", "numpy.median(self.blob)", "", "repeated-preprocessing"),
+        ("self.castings[index].clean()", "numpy.random.permutation(self.blob)", "", "python-in-pipeline"),
+        ("self.castings[self.rng.choice(9)].clean()", "numpy.median(self.blob)", "", "python-in-pipeline"),
     ],
 )
-def test_what_a_loader_computes_before_it_draws_is_worth_keeping(tmp_path, call, doing, found):
-    (tmp_path / "load.py").write_text(FLIPPED.format(call=call))
+def test_what_a_loader_computes_before_it_draws_is_worth_keeping(tmp_path, call, cleaned, doing, found):
+    (tmp_path / "load.py").write_text("import numpy\n" + FLIPPED.format(call=call, cleaned=cleaned))
     tree = Tree()
     root = tree.region("fit", TRAIN)
     waits = tree.add(root, "data", "PyDataset", 9, count=100)
     tree.add(root, "step", "step", 1, count=100)
     run = tree.run(
         called={root: Called(1, 100, 5, (0.1,) * 100)},
-        stages={root: (loader(0.99),)},
-        sampled=(Sampled(waits, Where("load.py", 3), "clean", 50, doing),),
+        stages={root: (replace(loader(0.99), where=Where("load.py", 13)),)},
+        sampled=(Sampled(waits, Where("load.py", 9 if ".clean" in call else 4), "clean", 50, doing),),
         backend="jax",
         cwd=str(tmp_path),
         started=9e12,
@@ -897,8 +924,10 @@ def test_workers_that_send_rows_of_arrays_in_memory_send_them_in_vain(tmp_path, 
 
 @pytest.mark.parametrize(("looks", "seconds", "found"), [(8, 5, ["loop-in-model"]), (3, 5, []), (8, 1, [])])
 def test_a_loop_that_is_traced_round_by_round_is_named_by_what_it_costs_to_compile(tmp_path, looks, seconds, found):
-    text = "def loss(y_true, y_pred):\n    for row in range(64):\n        total = y_pred[row] - y_pred\n    return total\n"
-    (tmp_path / "train.py").write_text(text + "model.compile('sgd', loss)\n")
+    loss = (
+        "def loss(y_true, y_pred):\n    for row in range(64):\n        far = y_pred[row] - y_pred\n    return far\n"
+    )
+    (tmp_path / "train.py").write_text(f"{loss}model.compile('sgd', loss)\n")
     where = Where(str(tmp_path / "train.py"), 6)
     tree = Tree()
     root = tree.region("fit", where)

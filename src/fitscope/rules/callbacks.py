@@ -12,7 +12,6 @@ from fitscope.model import Part, Region, Where
 from fitscope.rules.case import Case, cold, counted, parts_of, seconds_of, share, shorter_end, took
 from fitscope.rules.hooks import (
     BATCH_HOOK,
-    PREDICTS,
     beside_saving,
     claims,
     evidence_of,
@@ -22,6 +21,7 @@ from fitscope.rules.hooks import (
     is_tensorboard,
     line_of,
     predicting,
+    predictions,
     shares,
     steady,
     uses_network,
@@ -179,10 +179,9 @@ class PredictInCallback(CallbackRule):
     def of_part(self, case: Case, region: Region, part: Part) -> Cause | None:
         """A hook with a prediction inside."""
         spent = predicting(part)
-        calls = [inner for inner in part.inner if inner.name in PREDICTS]
         if not case.matters(spent) or spent < 0.4 * steady(part):
             return None
-        dearest = max(calls, key=lambda inner: inner.seconds)
+        dearest = max(predictions(part), key=lambda inner: inner.seconds)
         number = part.count or 1
         if not BATCH_HOOK.search(part.name) and not case.matters(spent, ONE_PASS):
             return None

@@ -19,7 +19,8 @@ NETWORK_IMPORT = re.compile(r"^\s*(import|from)\s[^#]*\b(socket|ssl|zmq|websocke
 """A socket's methods are written in C: a look finds the line that calls them, and no library."""
 SEVERAL = 3
 """Epochs from which on it is worth asking in how many of them a hook worked."""
-PREDICTS = ("predict", "evaluate", "predict_on_batch", "test_on_batch")
+WHOLE_PREDICTS = ("predict", "evaluate")
+PREDICTS = (*WHOLE_PREDICTS, "predict_on_batch", "test_on_batch")
 
 
 def hooks_of(region: Region) -> list[Part]:
@@ -61,9 +62,15 @@ def is_done_once(region: Region, part: Part) -> bool:
     return "_epoch_" in part.name and region.epochs >= SEVERAL and most >= 0.8 * part.seconds
 
 
+def predictions(part: Part) -> list[Part]:
+    """What a hook calls to predict; at the end of epochs `predict_on_batch` is its own work: it sets up nothing."""
+    names = PREDICTS if BATCH_HOOK.search(part.name) else WHOLE_PREDICTS
+    return [inner for inner in part.inner if inner.name in names]
+
+
 def predicting(part: Part) -> float:
     """Seconds of a hook that went to `predict`, `evaluate` and their kin."""
-    return sum(inner.seconds for inner in part.inner if inner.name in PREDICTS)
+    return sum(inner.seconds for inner in predictions(part))
 
 
 def uses_network(case: Case, part: Part) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 from typing import Any
 
-from fitscope.effects import state_of
+from fitscope.effects import changes_outside, state_of
 from fitscope.model import Stage, Where
 from fitscope.pipelines import Chain, Link
 from fitscope.rules.case import FEW_LOOKS, Case, Input, counted, share
@@ -20,7 +20,7 @@ WORTH_KEEPING = 0.3
 BEHIND_ITS_CODE = 63
 """A rank behind those of causes in how a loading function is written (`loading.py`) …"""
 BEFORE_ITS_CODE = 44
-"""… and one before, also before more workers: what a library computes of images cannot be written otherwise."""
+"""… and one before, also before more workers: what works on images or whole arrays cannot be written otherwise."""
 MOST_LOOKS = 0.6
 """The share of the looks at a loading method that found it in a function whose results are worth keeping."""
 OF_ITEMS = ("int", "len", "os.path.join", "range", "str")
@@ -79,11 +79,9 @@ class RepeatedPreprocessing(InputRule):
         if function is None or not data.computes or data.passes < 2 or not case.matters(data.wait, WORTH_KEEPING):
             return None
         if _stands_for_itself(case, function):
-            name, where, part, rank = function.name, function.where, 1.0, BEHIND_ITS_CODE
+            name, where, part = function.name, function.where, 1.0
         elif (inner := _inside(case, data, function)) is not None:
             name, where, part = inner
-            images = data.hot_line is not None and data.hot_line.doing == "images"
-            rank = BEFORE_ITS_CODE if images and data.passes >= 3 else BEHIND_ITS_CODE
         else:
             return None
         return Cause(
@@ -101,7 +99,9 @@ class RepeatedPreprocessing(InputRule):
             ),
             claims=data.claims,
             shares=data.shares,
-            rank=rank,
+            rank=BEFORE_ITS_CODE
+            if data.passes >= 3 and _cannot_be_written_otherwise(case, data)
+            else BEHIND_ITS_CODE,
         )
 
     def lint(self, script: Script) -> Iterable[Hit]:
@@ -126,6 +126,12 @@ class RepeatedPreprocessing(InputRule):
                 )
 
 
+def _cannot_be_written_otherwise(case: Case, data: Input) -> bool:
+    """Whether a loading function works on images or whole arrays, not on one value after the other, and often."""
+    line = data.hot_line
+    return data.passes >= 3 and line is not None and (line.doing == "images" or not case.in_loop(line.where))
+
+
 def _stands_for_itself(case: Case, stage: Stage) -> bool:
     """Whether the source of a loading method shows that it gives the same for the same item in every epoch."""
     script = case.script_of(stage.where.file) if stage.where is not None else None
@@ -141,7 +147,7 @@ def _stands_for_itself(case: Case, stage: Stage) -> bool:
 
 
 def _inside(case: Case, data: Input, stage: Stage) -> tuple[str, Where, float] | None:
-    """A function of the script that most looks found a loading method in, and that gives the same for the same item.
+    """Code of the script that most looks found a loading method in, and that gives the same for the same item.
 
     Its name, the line that calls it and the share of the looks; what the method does beside it may be random.
     """
@@ -151,18 +157,39 @@ def _inside(case: Case, data: Input, stage: Stage) -> tuple[str, Where, float] |
         return None
     method = next((each for each in script.functions if each.lineno == stage.where.line), None)
     for call in script.own_calls(method) if method is not None else ():
-        inner = script.function(call.func)
-        if not isinstance(inner, ast.FunctionDef) or script.class_of(inner) is not None:
-            continue
-        first, last = inner.lineno, inner.end_lineno or inner.lineno
+        called = _goes_through(script, call)
+        spans = [(each.lineno, each.end_lineno or each.lineno) for each in called]
         here = [line for line in data.looked_at if line.where.file == stage.where.file]
-        seen = sum(line.samples for line in here if first <= line.where.line <= last)
+        found = [line for line in here if any(first <= line.where.line <= last for first, last in spans)]
+        seen = sum(line.samples for line in found)
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        if isinstance(call.func, ast.Attribute) and script.dotted(call.func) is None:
+            given.append(call.func.value)
         if seen < MOST_LOOKS * total or not all(_is_of_item(script, each) for each in given):
             continue
-        if state_of(script, inner) is None:
-            return inner.name, Where(stage.where.file, call.lineno), seen / total
+        if not any(state_of(script, each) or changes_outside(script, each) for each in called):
+            owner = script.class_of(called[0])
+            name = f"{owner.name}.{called[0].name}" if owner is not None else called[0].name
+            return name, Where(stage.where.file, call.lineno), seen / total
     return None
+
+
+def _goes_through(script: Script, call: ast.Call) -> list[ast.FunctionDef]:
+    """The functions of the script that a call goes through; methods of objects that nobody knows are told by name."""
+    found: list[ast.FunctionDef] = []
+    waiting = [call]
+    while waiting:
+        func = waiting.pop().func
+        inner = script.function(func)
+        named = [inner] if inner is not None else []
+        if inner is None and isinstance(func, ast.Attribute) and script.dotted(func) is None:
+            methods = [each for each in script.functions if script.class_of(each) is not None]
+            named = [each for each in methods if getattr(each, "name", "") == func.attr]
+        for each in named:
+            if isinstance(each, ast.FunctionDef) and each not in found:
+                found.append(each)
+                waiting += script.own_calls(each)
+    return found
 
 
 def _is_of_item(script: Script, node: ast.expr, depth: int = 3) -> bool:
