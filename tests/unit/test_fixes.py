@@ -387,6 +387,14 @@ def test_a_prediction_of_one_row_is_one_of_a_batch(fixed, before, after):
     assert fixed(text)[0] == text.replace(before, after)
 
 
+@pytest.mark.parametrize(("rows", "few"), [("1", True), ("4000", False), ("len(texts)", False)])
+def test_rows_of_an_array_of_known_shape_are_few_or_many(fixed, rows, few):
+    text = f"{HEAD}for text in texts:\n    x = np.zeros(({rows}, 40), 'int32')\n    x[0] = text\n"
+    text += "    answers.append(model.predict(x, verbose=0)[0])\n"
+    after, _ = fixed(text, findings=measured("predict-in-loop", text, "model.predict"))
+    assert after == (text.replace("predict(x, verbose=0)", "predict_on_batch(x)") if few else None)
+
+
 PREDICTED = f"{HEAD}rows = np.random.rand(100, 8)\nlabels, answers = rows[:, 0], []\n"
 
 

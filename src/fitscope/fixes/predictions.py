@@ -21,6 +21,7 @@ KNOWN = listed("abs bool float int len list max min print round str sum tuple")
 AT_ONCE = listed("list max min sum sorted tuple")
 """What goes through a generator expression to its end, at once."""
 LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await)
+SHAPED = ("numpy.empty", "numpy.full", "numpy.ones", "numpy.zeros")
 NO_ARRAYS = ("numpy.array_split", "numpy.load", "numpy.split")
 KNOWN_METHODS = listed(
     "append add extend item argmax max min mean sum round astype squeeze flatten ravel tolist copy numpy"
@@ -407,6 +408,10 @@ def _few_rows(script: Script, rows: ast.expr) -> bool:
     """Whether an expression has so few rows that they make one batch."""
     if script.one_row(rows):
         return True
+    if isinstance(rows, ast.Call) and script.called(rows) in SHAPED:
+        shape = script.argument(rows, "shape", 0)
+        number = script.literal(shape.elts[0]) if isinstance(shape, ast.Tuple) and shape.elts else None
+        return isinstance(number, int) and 0 < number <= MANY_ROWS
     if isinstance(rows, ast.Name):
         values = script.values(rows)
         return len(values) == 1 and _few_rows(script, values[0])
