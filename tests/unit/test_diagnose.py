@@ -228,6 +228,23 @@ def test_a_wait_inside_the_validation_is_promised_once():
     assert validation.estimated.high < alone
 
 
+@pytest.mark.parametrize(("looks", "line"), [(60, 7), (15, TRAIN.line)])
+def test_steps_that_get_slower_are_named_at_the_line_they_were_found_at(looks, line):
+    durations = tuple(0.004 + 0.000_04 * step for step in range(500))
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    step = tree.add(root, "step", "step", sum(durations), count=500)
+    lines = (
+        Sampled(step, Where("watch.py", 7), "hook", looks, ""),
+        Sampled(step, Where("train.py", 9), "call", 20, ""),
+    )
+    run = tree.run(called={root: Called(1, 500, 5, durations)}, sampled=lines, backend="torch")
+    finding = diagnose(run, account(run)).findings[0]
+    assert (finding.name, finding.where.line) == ("slowing-down", line)
+    # As fast as the first of the steps, all would be 3.5 times as fast; the first fifth is slower than that.
+    assert finding.estimated.low < 3.5 < finding.estimated.high
+
+
 def test_what_grows_in_a_hook_is_promised_once():
     tree = Tree()
     root = tree.region("fit", TRAIN)

@@ -8,8 +8,8 @@ from statistics import median
 
 from fitscope import words
 from fitscope.limits import DEVICE_VARIABLES, THREAD_VARIABLES, starved
-from fitscope.model import Evidence, Part, Region
-from fitscope.rules.case import FOREIGN_CORES, Case, counted, seconds_of, share, took
+from fitscope.model import Evidence, Line, Part, Region
+from fitscope.rules.case import FEW_LOOKS, FOREIGN_CORES, Case, counted, seconds_of, share, took
 from fitscope.rules.rule import Cause, Rule, example
 
 
@@ -131,7 +131,8 @@ class SlowingDown(HardwareRule):
     fitscope says so when the steps are divided into five stretches, their medians rise, and the last is at
     least 1.5 times the first.
 
-    Change: find what grows; the report names the memory that the process gained meanwhile.
+    Change: find what grows; the report names the hook or the line that the steps were found in, and the memory that
+    the process gained meanwhile.
     """
 
     code = "FS604"
@@ -155,20 +156,23 @@ class SlowingDown(HardwareRule):
             middles = [median(durations[start : start + size]) for start in range(0, 5 * size, size)]
             rising = sum(later > earlier for earlier, later in pairwise(middles)) >= 3
             rising = rising and middles[-1] >= 0.9 * max(middles)
-            # Single long steps, such as those that compile, are no growth.
-            lost = size * sum(max(0.0, middle - middles[0]) for middle in middles)
+            # Single long steps, such as those that compile, are no growth. Steps of the first fifth got slower, too.
+            begin = max(0.25 * middles[0], middles[0] - max(0.0, middles[1] - middles[0]) / 2)
+            lost = size * sum(max(0.0, middle - begin) for middle in middles)
             if not rising or middles[-1] < 1.5 * middles[0] or not case.matters(lost, 0.1):
                 continue
             use = case.account.use
-            hook = _grows_in(region)
+            hook, line = _grows_in(region), _found_at(region)
+            where = hook.where if hook is not None else line.where if line is not None else None
             grown = use.memory_grown_bytes if use is not None else 0
             with_memory = f"; the process grew by {words.size(grown)} meanwhile" if grown > 200e6 else ""
             yield Cause(
                 says=f"Steps got {middles[-1] / middles[0]:.1f} times slower over the run{with_memory}.",
-                where=hook.where if hook is not None and hook.where is not None else region.where,
+                where=where or region.where,
                 evidence=(
                     took("per step in the first fifth", middles[0]),
                     took("per step in the last fifth", middles[-1]),
+                    *([share(f"of the looks at the step found it in {line.function}", line.share)] if line else []),
                 ),
                 saves=case.saves(0.9 * lost),
                 remedy="Find what grows from step to step (a list, a graph, a history), and keep it bounded.",
@@ -181,6 +185,15 @@ def _grows_in(region: Region) -> Part | None:
     """The hook that takes the longest, if one does."""
     hooks = [part for part in region.parts if part.phase == "callback" and part.share >= 0.2]
     return hooks[0] if hooks else None
+
+
+def _found_at(region: Region) -> Line | None:
+    """The line of the user's code that most looks at the steps found, if no hook grows."""
+    if _grows_in(region) is not None:
+        return None
+    lines = [line for part in region.parts if part.phase == "step" for line in part.lines]
+    found = max(lines, key=lambda line: line.samples, default=None)
+    return found if found is not None and found.share >= 0.6 and found.samples >= FEW_LOOKS else None
 
 
 HELD_UP = 0.25

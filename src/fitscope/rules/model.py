@@ -526,7 +526,7 @@ class Float64Model(ModelRule):
 class EpochsPastBest(ModelRule):
     """The training went on long after the validation score stopped improving.
 
-    fitscope says so when, by the recorded history, at least eight epochs and at least half of all epochs came
+    fitscope says so when, by the recorded history, at least ten epochs and at least half of all epochs came
     after the best `val_loss`, and no EarlyStopping was there, or only one that is more patient than the training is
     long. It says nothing of accuracy.
 
@@ -546,13 +546,13 @@ class EpochsPastBest(ModelRule):
                 scores = [score for score in recorded if math.isfinite(score)]
                 callbacks = case.settings(region).get("callbacks", ())
                 stopping = [each.get("patience") or 0 for each in callbacks if each["name"] == "EarlyStopping"]
-                if len(scores) < 12 or min(stopping, default=len(recorded)) < len(recorded) or region.calls != 1:
+                if len(scores) < 16 or min(stopping, default=len(recorded)) < len(recorded) or region.calls != 1:
                     continue
                 best = scores.index(min(scores))
                 after = len(scores) - 1 - best
                 once = seconds_of(region, "setup", "compile")
                 wasted = (region.wall_seconds - once) * max(0, after - 5) / len(scores)
-                if after < max(8, len(scores) / 2) or not case.matters(wasted):
+                if after < max(10, len(scores) / 2) or not case.matters(wasted):
                     continue
                 yield Cause(
                     says=f"{words.count(after, 'epoch')} came after the best val_loss, in epoch {best + 1}.",
