@@ -21,7 +21,7 @@ def training(seconds_of, *, steps=100, epochs=2, calls=1, call="fit", backend="t
     root = tree.region(call, TRAIN)
     for (phase, name), seconds in seconds_of.items():
         tree.add(root, phase, name, seconds, count=steps, where=changes.pop("hook", None))
-    called = {root: Called(calls, steps, epochs, (0.01,) * steps)}
+    called = {root: Called(calls, steps, epochs, changes.pop("durations", (0.01,) * steps))}
     stages = {root: tuple(changes.pop("stages", ()))}
     facts = tuple({"root": root, **fact} for fact in changes.pop("facts", ()))
     run = tree.run(called=called, stages=stages, facts=facts, backend=backend, **changes)
@@ -243,6 +243,21 @@ def test_steps_that_get_slower_are_named_at_the_line_they_were_found_at(looks, l
     assert (finding.name, finding.where.line) == ("slowing-down", line)
     # As fast as the first of the steps, all would be 3.5 times as fast; the first fifth is slower than that.
     assert finding.estimated.low < 3.5 < finding.estimated.high
+
+
+@pytest.mark.parametrize(
+    ("stretches", "found"),
+    [
+        ((5, 7, 9, 11, 13), ["slowing-down"]),
+        ((5, 5.3, 6.5, 9, 14), ["slowing-down"]),
+        ((7, 11.1, 11.3, 11.4, 11.5), []),
+        ((28.4, 28.5, 29.5, 36, 44), []),
+    ],
+)
+def test_what_grows_does_so_all_along(stretches, found):
+    durations = tuple(each / 1000 for each in stretches for _ in range(100))
+    report = training({("step", "step"): sum(durations)}, steps=500, durations=durations, backend="torch")
+    assert names(report) == found
 
 
 def test_what_grows_in_a_hook_is_promised_once():

@@ -128,8 +128,8 @@ class SlowingDown(HardwareRule):
 
     Something grows: a list in a callback, a graph, a history, the memory.
 
-    fitscope says so when the steps are divided into five stretches, their medians rise, and the last is at
-    least 1.5 times the first.
+    fitscope says so when the steps are divided into five stretches, their medians rise from one to the next, not all
+    at once, and the last is at least 1.5 times the first.
 
     Change: find what grows; the report names the hook or the line that the steps were found in, and the memory that
     the process gained meanwhile.
@@ -154,7 +154,9 @@ class SlowingDown(HardwareRule):
                 continue
             size = len(durations) // 5
             middles = [median(durations[start : start + size]) for start in range(0, 5 * size, size)]
-            rising = sum(later > earlier for earlier, later in pairwise(middles)) >= 3
+            # What grows does so all along; a machine that is disturbed, or buffers that run empty, come all at once.
+            rise = middles[-1] - middles[0]
+            rising = sum(later - earlier >= 0.1 * rise for earlier, later in pairwise(middles)) >= 3
             rising = rising and middles[-1] >= 0.9 * max(middles)
             # Single long steps, such as those that compile, are no growth. Steps of the first fifth got slower, too.
             begin = max(0.25 * middles[0], middles[0] - max(0.0, middles[1] - middles[0]) / 2)
