@@ -972,6 +972,19 @@ def test_a_cache_in_a_statement_of_its_own_moves_with_it(fixed):
     assert after == f"{DECODE}data = blobs\ndata = data.map(decode).cache()\n"
 
 
+@pytest.mark.parametrize("taken", ["data = data.take(9)", "if few:\n    data = data.take(few)"])
+def test_a_cache_moves_behind_a_take_in_another_statement(fixed, taken):
+    text = f"{DECODE}data = blobs.map(decode)\ndata = data.cache()\n{taken}\ndata = data.shuffle(9).batch(8)\n"
+    finding = measured("misplaced-cache", text, "data.cache()")
+    after, found = fixed(text, findings=finding)
+    assert after == text.replace("data = data.cache()\n", "").replace("data.shuffle", "data.cache().shuffle")
+    assert found.edits[0].safe
+    shuffled = text.replace("blobs.map", "blobs.shuffle(99).map")
+    assert "another order in every pass" in fixed(shuffled, findings=finding)[1].edits[0].unsafe
+    used = f"{text}others = data.batch(3)\nfor x in data.take(1):\n    show(x)\n"
+    assert fixed(used.replace("data = data.shuffle", "train = data.shuffle"), findings=finding)[0] is None
+
+
 def test_a_cache_that_freezes_the_augmentation_moves_only_where_results_may_change(fixed):
     text = f"{DECODE}data = blobs.map(decode).map(flip).cache().batch(8)\n"
     assert fixed(text)[0] is None
@@ -1221,6 +1234,18 @@ def test_processes_that_cost_more_than_they_give_are_left_out(fixed, before, aft
     assert fixed(endless, unsafe=True, findings=finding)[0] is None
     prepared = text.replace(before, before.replace(")", ", worker_init_fn=open_files)"))
     assert "num_workers" not in before or fixed(prepared, unsafe=True, findings=finding)[0] is None
+
+
+def test_loaders_that_are_made_alike_for_one_fit_all_load_in_its_process(fixed):
+    made = "def made(args):\n    train = DataLoader(rows, 32, num_workers=args.workers)\n"
+    made += "    val = DataLoader(rows, 64, num_workers=args.workers)\n    return train, val\n\n\n"
+    text = f"import keras\n{TORCH}{made}model = keras.Sequential([])\ntrain, val = made(args)\n"
+    text += "model.fit(train, validation_data=val)\n"
+    finding = measured("counterproductive-workers", text, "model.fit")
+    assert fixed(text, findings=finding)[0] == text.replace("num_workers=args.workers", "num_workers=0")
+    unlike = text.replace("64, num_workers=args.workers", "64, num_workers=2")
+    assert fixed(unlike, findings=finding)[0] is None  # which?
+    assert fixed(text + "model.fit(train)\n", findings=finding)[0] is None
 
 
 def test_on_jax_several_threads_draw_another_order_of_the_batches(fixed):
@@ -2209,6 +2234,17 @@ def test_a_prediction_of_a_few_batches_is_one_batch(fixed, monkeypatch):
     monkeypatch.setattr(Project, "few_batches_each", lambda self, call, where, most: True)
     assert "model.predict_on_batch(rows)" in fixed(text, findings=finding)[0]
     assert fixed(text.replace("verbose=0", "batch_size=4096"), findings=finding)[0] is None
+
+
+def test_other_predictions_that_are_called_as_often_change_with_the_one_that_is_named(fixed, monkeypatch):
+    text = f"{HEAD}other = keras.Sequential([])\nfor rows in parts:\n    a = model.predict(rows, verbose=0)\n"
+    text += "    b = other.predict(rows)\n"
+    text += "    c = model.predict(rows, steps=1)\nprint(model.predict(rows))\n"
+    monkeypatch.setattr(Project, "one_batch_each", lambda self, call, where: True)
+    monkeypatch.setattr(Project, "calls", lambda self, call, where: 1 if where.line == text.count("\n") else 100)
+    after, _ = fixed(text, findings=measured("predict-in-loop", text, "a = model.predict"))
+    changed = text.replace("a = model.predict(rows, verbose=0)", "a = model.predict_on_batch(rows)")
+    assert after == changed.replace("other.predict(", "other.predict_on_batch(")
 
 
 def test_a_record_of_numbers_is_no_longer_a_part_of_a_compiled_function(fixed):

@@ -84,6 +84,11 @@ class Project:
         sizes = [fact.get("batch_size") for fact in facts if fact["fact"] == "settings" and fact.get("root") == root]
         return next((size for size in sizes if isinstance(size, int)), None)
 
+    def calls(self, call: str, where: Where | None) -> int:
+        """How often fit or predict was called at a line in the recorded run."""
+        _, called = self._called(call, where)
+        return called.calls if called is not None else 0
+
     def one_batch_each(self, call: str, where: Where | None) -> bool:
         """Whether every call of fit or predict at a line took one batch, made of arrays, in the recorded run."""
         _, called = self._called(call, where)

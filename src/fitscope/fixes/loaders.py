@@ -227,7 +227,7 @@ class NoProcesses(Kind):
                 or _listed_workers(text.script, call) is not None
             )
         ]
-        if len(found) != 1:
+        if len(found) != 1 and not _made_alike(place, found):
             found = [(text, call) for text, call in found if text.path == place.text.path and call in _used(place)]
         if not found:
             raise Unsure("the source shows no DataLoader with num_workers, or not which of them is meant")
@@ -263,6 +263,16 @@ class NoProcesses(Kind):
         if not all(_is_ordered(found[0][0].script, call) for _, call in found):
             risk = risk or DRAWN_LATER
         return place.edit(draft, "the batches are loaded in the training's own process", risk)
+
+
+def _made_alike(place: Place, loaders: list[tuple[Text, ast.Call]]) -> bool:
+    """Whether all DataLoaders are made in one function, with the same workers, for the only fit that there is."""
+    functions = {text.script.function_of(call) for text, call in loaders}
+    workers = {
+        ast.unparse(text.script.argument(call, "num_workers", NUM_WORKERS_PLACE) or call) for text, call in loaders
+    }
+    fits = [call for text in place.project.texts() for call in text.script.model_calls("fit")]
+    return len(fits) == len(functions) == len(workers) == 1 and None not in functions
 
 
 def drawn_once_less(place: Place) -> str:

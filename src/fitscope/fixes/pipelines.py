@@ -302,10 +302,12 @@ class MoveCache(Kind):
             draft.unchain(link.node)
             draft.chain_before(endless.node, written)
             return place.edit(draft, "the cache stands before the repetition: it is complete after one pass")
-        if after and after[0].name == "take" and _one_expression(link, after[0]):
-            draft.unchain(after[0].node)
-            draft.chain_before(link.node, draft.method(after[0].node))
-            return place.edit(draft, "the cache keeps what the training takes, and is complete after one pass")
+        if after and after[0].name == "take":
+            self._behind_take(script, draft, link, after)
+            changing = next(filter(None, (changes_between_passes(script, each) for each in before)), None)
+            frozen = f"what was loaded anew in every pass stays the same now: {changing}" if changing else ""
+            does = "the cache keeps what the training takes, and is complete after one pass"
+            return place.edit(draft, does, frozen)
         target, shuffles, waiting = None, [], []
         for each in after:
             if each.name == "shuffle" and each.sure:
@@ -325,6 +327,20 @@ class MoveCache(Kind):
         stale = "a file of this cache that an earlier run made holds other elements" if link.node.args else ""
         does = "the cache keeps what the map gives, so that it runs once: that takes memory"
         return place.edit(draft, does, stale)
+
+    @staticmethod
+    def _behind_take(script: Script, draft: Draft, link: Link, after: list[Link]) -> None:
+        """Puts a cache behind the takes that cut its passes short."""
+        if _one_expression(link, after[0]):
+            draft.unchain(after[0].node)
+            draft.chain_before(link.node, draft.method(after[0].node))
+            return
+        behind = next((each for each in after if each.name != "take"), None)
+        others = any(link in chain.links and behind not in chain.links for chain in script.chains())
+        if behind is None or not behind.sure or others:
+            raise Unsure("what follows the take cannot be told from the source")
+        draft.chain_before(behind.node, draft.method(link.node))
+        draft.unchain(link.node)
 
     @staticmethod
     def check_shuffles(script: Script, chain: Chain, link: Link, shuffles: list[Link], target: Link) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+import contextlib
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fitscope.effects import RANDOM
 from fitscope.fixes.draft import Draft, Unsure
 from fitscope.fixes.kind import Kind, Place, only
-from fitscope.model import Edit
+from fitscope.model import Edit, Where
 from fitscope.source import Script
 from fitscope.syntax import listed
 
 MANY_ROWS = 1024
+OFTEN = 10
 FEW_BATCHES = 8
 """Batches of 32 rows that may as well be one."""
 KNOWN = listed("abs bool float int len list max min print round str sum tuple")
@@ -362,18 +364,27 @@ class OnBatch(Kind):
         calls = _predictions(place)
         draft = place.draft()
         for call in calls:
-            self._change(place, draft, call)
+            self._change(place, draft, call, place.finding.where)
+        self._others(place, draft, calls)
         risk = _draws(place, "and predict_on_batch does not")
         return place.edit(draft, "predicts the rows as one batch, without a pipeline and a loop of its own", risk)
 
+    def _others(self, place: Place, draft: Draft, changed: list[ast.Call]) -> None:
+        """Other predictions of the file that the run saw called often, for one batch each: one finding is for all."""
+        for call in place.script.model_calls("predict"):
+            where = replace(place.finding.where, line=call.lineno) if place.finding.where is not None else None
+            often = place.project.calls("predict", where) >= OFTEN
+            if call not in changed and often and place.project.one_batch_each("predict", where):
+                with contextlib.suppress(Unsure):
+                    self._change(place, draft, call, where)
+
     @staticmethod
-    def _change(place: Place, draft: Draft, call: ast.Call) -> None:
+    def _change(place: Place, draft: Draft, call: ast.Call, where: Where | None) -> None:
         script = place.script
         rows = script.argument(call, "x", 0)
         dropped = [keyword.arg for keyword in call.keywords if keyword.arg != "x"]
         if rows is None or len(call.args) > 1 or not set(dropped) <= {"verbose", "batch_size"}:
             raise Unsure("this predict has arguments that predict_on_batch does not take")
-        where = place.finding.where
         few = place.project.one_batch_each("predict", where) or (
             "batch_size" not in dropped and place.project.few_batches_each("predict", where, FEW_BATCHES)
         )
