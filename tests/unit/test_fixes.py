@@ -1248,6 +1248,13 @@ def test_loaders_that_are_made_alike_for_one_fit_all_load_in_its_process(fixed):
     assert fixed(text + "model.fit(train)\n", findings=finding)[0] is None
 
 
+def test_no_model_is_sought_where_it_is_shapes_that_change(fixed):
+    text = f"{HEAD}for x, y in parts:\n    model.train_on_batch(x, y)\n"
+    says = "jit(train_step) was compiled 16 times more: changed shape ((18,) -> (7,))."
+    _, found = fixed(text, findings=measured("recompilation", text, "train_on_batch", says))
+    assert "pad them to one" in found.advice[0].why
+
+
 def test_on_jax_several_threads_draw_another_order_of_the_batches(fixed):
     text = ITEMS.replace("START", "") + "model.fit(Items(), epochs=2)\n"
     text = f"import os\nos.environ['KERAS_BACKEND'] = 'jax'\n{text}"

@@ -353,6 +353,8 @@ class BuildOnce(Kind):
 
     def edit(self, place: Place) -> Edit:
         """The statements stand before the loop."""
+        if "changed shape" in place.finding.says:
+            raise Unsure("the source does not show where batches get their sizes: pad them to one, or to a few")
         script = place.script
         fits = set(script.model_calls("fit", "train_on_batch"))
         inside = [call for call in fits if any(_covers(loop, place.line) for loop in script.loops(call))]
