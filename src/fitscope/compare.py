@@ -67,6 +67,8 @@ def gate(comparison: Comparison, limit: float) -> str:
     """
     if comparison.times is None or comparison.high is None or not comparison.same_machine:
         return UNKNOWN
+    if comparison.verdict == UNKNOWN:
+        return UNKNOWN
     if comparison.verdict == SLOWER and comparison.times > 1 + limit:
         return SLOWER
     return SAME if comparison.high <= 1 + limit else UNKNOWN
@@ -79,10 +81,14 @@ def compare_runs(a: Sequence[Digest], b: Sequence[Digest], limit: float = LIMIT)
     sides = _finely(sides, pairs)
     lacking = tuple(_too_little(sides, pairs))
     estimate = None if lacking else _whole(sides, pairs)
+    uneven = dict(_uneven(sides, pairs))
+    verdict = estimate.verdict if estimate else UNKNOWN
+    if verdict != SLOWER and "B" in uneven:
+        verdict = UNKNOWN  # at its calmest B is not slower; how it usually is, that does not tell
     return Comparison(
         a=_described(a),
         b=_described(b),
-        verdict=estimate.verdict if estimate else UNKNOWN,
+        verdict=verdict,
         times=math.exp(estimate.difference) if estimate else None,
         low=math.exp(estimate.low) if estimate else None,
         high=math.exp(estimate.high) if estimate else None,
@@ -92,7 +98,7 @@ def compare_runs(a: Sequence[Digest], b: Sequence[Digest], limit: float = LIMIT)
         regions=() if lacking else tuple(_region(sides, pair) for pair in pairs),
         same_machine=all(a[-1].machine.get(key) == b[-1].machine.get(key) for key in MACHINE),
         differences=tuple(_differences(a[-1], b[-1])),
-        doubts=(*_disturbances(a, b), *_uneven(sides, pairs), *_unmatched(a, b, pairs), *lacking),
+        doubts=(*_disturbances(a, b), *uneven.values(), *_unmatched(a, b, pairs), *lacking),
     )
 
 
@@ -344,22 +350,23 @@ def _disturbances(a: Sequence[Digest], b: Sequence[Digest]) -> Iterator[str]:
             yield f"{left_out} of {name} left out: other programs used {cores:.1f} processors."
 
 
-def _uneven(sides: Sides, pairs: Sequence[Pair]) -> Iterator[str]:
-    """Steps that are uneven on one side only: what comes now and then is not in the calmest, which are compared."""
-    if not pairs:
-        return
-    known = [
-        [unrest for run in side if (unrest := _trained(run, place).unrest) is not None]
-        for place, side in zip(pairs[0], sides, strict=True)
-    ]
-    a, b = (median(each) if each else None for each in known)
-    if a is None or b is None or abs(a - b) < UNEVEN:
-        return
-    name, unrest = ("A", a) if a > b else ("B", b)
-    yield (
-        f"The steps of {name} are uneven: usually {words.share(unrest)} longer than at their calmest, which is what "
-        "is compared here. Other programs may be why, or something in the training that is slow now and then."
-    )
+def _uneven(sides: Sides, pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
+    """The side whose steps are far less even: what comes now and then is not in the calmest, which are compared."""
+    for pair in pairs:
+        known = [
+            [unrest for run in side if (unrest := _trained(run, place).unrest) is not None]
+            for place, side in zip(pair, sides, strict=True)
+        ]
+        a, b = (median(each) if each else None for each in known)
+        if a is None or b is None or abs(a - b) < UNEVEN:
+            continue
+        name, unrest = ("A", a) if a > b else ("B", b)
+        yield (
+            name,
+            f"The steps of {name} are uneven: usually {words.share(unrest)} longer than at their calmest, which is "
+            "what is compared here. Other programs may be why, or something in the training that is slow now and "
+            "then.",
+        )
 
 
 def _too_little(sides: Sides, pairs: Sequence[Pair]) -> Iterator[str]:

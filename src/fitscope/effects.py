@@ -207,7 +207,7 @@ def changes_outside(script: Script, function: Function) -> str | None:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 changing = _rebound(script, node, inside)
             else:
-                changing = isinstance(node, ast.Attribute | ast.Subscript) and _set_later(script, node)
+                changing = isinstance(node, ast.Attribute | ast.Subscript) and set_later(script, node)
             if changing:
                 return f"it uses {ast.unparse(node)}, which changes outside of it"
     return None
@@ -224,7 +224,7 @@ def _rebound(script: Script, name: ast.Name, inside: list[Function]) -> bool:
     return len(bindings) > 1 or again
 
 
-def _set_later(script: Script, used: ast.Attribute | ast.Subscript) -> bool:
+def set_later(script: Script, used: ast.Attribute | ast.Subscript) -> bool:
     """Whether what is read as `a.name` or `a["name"]` is set anywhere but where an object is made."""
     for each in ast.walk(script.tree):
         if not isinstance(each, ast.Attribute | ast.Subscript) or not isinstance(each.ctx, ast.Store):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fitscope import store, words
+from fitscope.account import account
 from fitscope.alternate import Shown
 from fitscope.experiment import TRAINED, Outcome, Workspace
 from fitscope.fix import Applied, apply, findings_of, fixes
@@ -22,6 +23,8 @@ WITHHELD = 0.4
 """The part of what is left then that is kept for edits that are not made unasked, to say what they would gain."""
 RECORDED = 6
 """The edited script is recorded for a part of the time that is left: one of so many, compiling and starting apart."""
+WHOLE = 0.95
+"""A training that was recorded for less than this part of that time came to its end by itself."""
 NOTHING = 1.02
 """A cause without which the training is less than so many times as fast is none."""
 SAME = {
@@ -107,7 +110,8 @@ def speedup(
     with_them = None
     # Where a safe edit holds, one that may change results is not needed.
     withheld = [edit for edit in withheld if not any(_is_about(edit, each) for each in first)]
-    if withheld and bench.affords(deadline - time.monotonic()):
+    # What they gain is not measured beside edits of a second look: those are edits of another text.
+    if withheld and verified.kept == first and bench.affords(deadline - time.monotonic()):
         without = verified.outcome if first else None
         with_them = _with_withheld(bench, [*withheld, *first], without, deadline - time.monotonic())
     return SpedUp(tuple(proofs), verified, applied, tuple(withheld), with_them, advice)
@@ -136,7 +140,9 @@ def _once_more(
             bench.tell(str(error).removesuffix("."))
             return first, applied, None
         every = findings_of(project)
-        causes = {finding.name for finding in every}
+        trained = sum(region.wall_seconds for region in account(project.run).regions)
+        # What was recorded for a while only may lack causes that show late.
+        causes = {finding.name for finding in every} if trained < WHOLE * seconds else None
         findings = [finding for finding in every if finding.name not in tried]
         edits = [edit for edit in fixes(project, findings, unsafe=unsafe).edits if edit.safe or unsafe]
         edits = list(apply(project, edits).edits)

@@ -387,7 +387,7 @@ def test_a_prediction_of_one_row_is_one_of_a_batch(fixed, before, after):
     assert fixed(text)[0] == text.replace(before, after)
 
 
-@pytest.mark.parametrize(("rows", "few"), [("1", True), ("4000", False), ("len(texts)", False)])
+@pytest.mark.parametrize(("rows", "few"), [("1", True), ("64", False), ("len(texts)", False)])
 def test_rows_of_an_array_of_known_shape_are_few_or_many(fixed, rows, few):
     text = f"{HEAD}for text in texts:\n    x = np.zeros(({rows}, 40), 'int32')\n    x[0] = text\n"
     text += "    answers.append(model.predict(x, verbose=0)[0])\n"
@@ -983,6 +983,17 @@ def test_a_cache_moves_behind_a_take_in_another_statement(fixed, taken):
     assert "another order in every pass" in fixed(shuffled, findings=finding)[1].edits[0].unsafe
     used = f"{text}others = data.batch(3)\nfor x in data.take(1):\n    show(x)\n"
     assert fixed(used.replace("data = data.shuffle", "train = data.shuffle"), findings=finding)[0] is None
+
+
+def test_a_cache_that_others_read_as_a_whole_stays_before_the_take(fixed):
+    text = f"{DECODE}data = blobs.map(decode).cache()\nsmall = data.take(9)\ntrain = small.batch(8)\n"
+    finding = measured("misplaced-cache", text, ".cache()")
+    assert ".take(9)\ntrain = small.cache().batch(8)" in fixed(text, findings=finding)[0]
+    assert fixed(f"{text}model.evaluate(data)\n", findings=finding)[0] is None
+    assert (
+        fixed(text.replace(".cache()", ".cache('kept')"), findings=measured("misplaced-cache", text, "map("))[0]
+        is None
+    )
 
 
 def test_a_cache_that_freezes_the_augmentation_moves_only_where_results_may_change(fixed):
@@ -2100,6 +2111,9 @@ for chunk in stream:
 
 def test_a_model_that_goes_on_with_its_weights_is_built_once_and_its_optimizer_set_back(fixed, monkeypatch):
     finding = measured("recompilation", CARRIED, "model.fit")
+    shuffled = f"import random\n{CARRIED}".replace("    model.fit", "    random.shuffle(chunk)\n    model.fit")
+    shuffled_finding = measured("recompilation", shuffled, "model.fit")
+    assert fixed(shuffled, findings=shuffled_finding)[0] is None  # a layer that is built draws from these, too
     after, found = fixed(CARRIED, findings=finding)
     assert after == CARRIED.replace(
         "for chunk in stream:\n    model = build()\n",

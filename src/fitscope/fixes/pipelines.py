@@ -303,6 +303,8 @@ class MoveCache(Kind):
             draft.chain_before(endless.node, written)
             return place.edit(draft, "the cache stands before the repetition: it is complete after one pass")
         if after and after[0].name == "take":
+            if link.node.args or link.node.keywords:
+                raise Unsure("a file of this cache may hold other elements")
             self._behind_take(script, draft, link, after)
             changing = next(filter(None, (changes_between_passes(script, each) for each in before)), None)
             frozen = f"what was loaded anew in every pass stays the same now: {changing}" if changing else ""
@@ -336,7 +338,16 @@ class MoveCache(Kind):
             draft.chain_before(link.node, draft.method(after[0].node))
             return
         behind = next((each for each in after if each.name != "take"), None)
-        others = any(link in chain.links and behind not in chain.links for chain in script.chains())
+        statement = script.parents.get(link.node)
+        kept = {ast.unparse(each) for each in statement.targets} if isinstance(statement, ast.Assign) else set()
+        names = [node for node in script.parents if isinstance(node, ast.Name | ast.Attribute)]
+        others = any(link in chain.links and behind not in chain.links for chain in script.chains()) or any(
+            isinstance(name.ctx, ast.Load)
+            and ast.unparse(name) in kept
+            and not isinstance(script.parents.get(name), ast.Attribute)
+            and script.function_of(name) is script.function_of(link.node)
+            for name in names
+        )
         if behind is None or not behind.sure or others:
             raise Unsure("what follows the take cannot be told from the source")
         draft.chain_before(behind.node, draft.method(link.node))

@@ -15,6 +15,7 @@ from fitscope.source import Script
 from fitscope.syntax import listed
 
 MANY_ROWS = 1024
+KERAS_BATCH = 32
 OFTEN = 10
 FEW_BATCHES = 8
 """Batches of 32 rows that may as well be one."""
@@ -422,7 +423,7 @@ def _few_rows(script: Script, rows: ast.expr) -> bool:
     if isinstance(rows, ast.Call) and script.called(rows) in SHAPED:
         shape = script.argument(rows, "shape", 0)
         number = script.literal(shape.elts[0]) if isinstance(shape, ast.Tuple) and shape.elts else None
-        return isinstance(number, int) and 0 < number <= MANY_ROWS
+        return isinstance(number, int) and 0 < number <= KERAS_BATCH
     if isinstance(rows, ast.Name):
         values = script.values(rows)
         return len(values) == 1 and _few_rows(script, values[0])

@@ -13,6 +13,7 @@ from fitscope.model import Edit
 from fitscope.source import Script
 from fitscope.syntax import Function, Loop, listed
 
+NO_DRAWS = listed("random.Random random.SystemRandom random.getstate random.seed random.setstate")
 COMPILERS = listed("jax.jit tensorflow.function")
 AT_COMPILATION = (*RANDOM, *listed("datetime. input logging. next print time."))
 """What is called when a function is compiled, and in every round that compiles one."""
@@ -188,6 +189,12 @@ class TrainOn(Kind):
         draws = [script.called(call) for call in inside if may_draw(script, call)]
         if draws:
             raise Unsure(f"{draws[0]} may draw random numbers, which begin anew with a new model")
+        others = sorted(
+            {name for text in place.project.texts() for name in map(text.script.called, text.script.calls)}
+        )
+        drawn = [name for name in others if name.startswith("random.") and name not in NO_DRAWS]
+        if drawn:
+            raise Unsure(f"to build a layer draws from Python's random numbers, as {drawn[0]} does")
         draft = _set_back(place, loop, building, f"{name}.optimizer.variables")
         return place.edit(
             draft, "the model is built and compiled once, and its optimizer set back to its beginning in every round"

@@ -144,8 +144,9 @@ class PromptTurns:
 
     def end(self) -> None:
         """Also for a child that was forked meanwhile. A script that has set its own meanwhile keeps it."""
-        if self._usual and round(sys.getswitchinterval() * 1e6) == PROMPT:
-            sys.setswitchinterval(self._usual)
+        usual, self._usual = self._usual, 0.0
+        if usual and round(sys.getswitchinterval() * 1e6) == PROMPT:
+            sys.setswitchinterval(usual)
 
 
 # Another thread's stack is safe to walk only while that thread cannot run: a frame that returns in the middle leaves

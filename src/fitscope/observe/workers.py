@@ -7,8 +7,11 @@ from typing import Any
 from fitscope.observe.recorder import recorder
 from fitscope.observe.seams import place_of
 
-_PLAIN = ("NoneType", "bool", "dict", "float", "int", "list", "range", "str", "tuple")
-_IN_MEMORY = {"numpy.ndarray", "torch.Tensor", *(f"builtins.{kind}" for kind in _PLAIN)}
+_PLAIN = {f"builtins.{kind}" for kind in ("NoneType", "bool", "float", "int", "range", "str")}
+_ARRAYS = {"numpy.ndarray", "torch.Tensor"}
+_CONTAINERS = {"builtins.dict", "builtins.list", "builtins.tuple"}
+MOST_LOOKED_AT = 20
+"""Items of a list that are looked at."""
 
 
 def record_workers(root: int, source: str, iterator: Any) -> None:
@@ -24,8 +27,10 @@ def record_workers(root: int, source: str, iterator: Any) -> None:
             processes=True,
             persistent=bool(getattr(iterator, "_persistent_workers", False)),
             rows=getattr(getattr(iterator, "_index_sampler", None), "batch_size", None),
+            stacked=getattr(getattr(iterator, "_collate_fn", None), "__module__", "").startswith("torch.utils.data"),
             dataset=type(dataset).__name__,
-            in_memory=is_in_memory(dataset),
+            row_bytes=row_bytes(dataset),
+            without=[name for name, held in getattr(dataset, "__dict__", {}).items() if held is None],
             file=file,
             line=line,
         )
@@ -38,9 +43,25 @@ def _whole(dataset: Any) -> Any:
     return dataset
 
 
-def is_in_memory(dataset: Any) -> bool:
-    """Whether all that a dataset holds is arrays and tensors in memory, and plain values: no file, no function."""
+def row_bytes(dataset: Any) -> int | None:
+    """The size of a row, if all that a dataset holds is arrays and plain values in memory: no file, no function."""
     held = getattr(dataset, "__dict__", {})
-    tensors = held.get("tensors") if type(dataset).__module__.startswith("torch.") else None
-    kinds = {f"{type(each).__module__}.{type(each).__name__}" for each in tensors or held.values()}
-    return bool(kinds) and kinds <= _IN_MEMORY
+    if type(dataset).__module__.startswith("torch."):
+        held = {"tensors": held.get("tensors")}
+    sizes = [_row(each) for each in held.values()]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) and any(known) else None
+
+
+def _row(held: Any, depth: int = 2) -> int | None:
+    """What a value adds to a row: that of an array, and of each array in a list; None if it may not be in memory."""
+    kind = f"{type(held).__module__}.{type(held).__name__}"
+    if kind in _PLAIN:
+        return 0
+    if kind in _ARRAYS:
+        return int(held.nbytes) // max(1, len(held)) if held.ndim else 0
+    if kind not in _CONTAINERS or not depth:
+        return None
+    items = list(held.values() if isinstance(held, dict) else held[:MOST_LOOKED_AT])[:MOST_LOOKED_AT]
+    sizes = [_row(each, depth - 1) for each in items]
+    return None if None in sizes else sum(size for size in sizes if size is not None)

@@ -155,8 +155,7 @@ class SlowingDown(HardwareRule):
             size = len(durations) // 5
             middles = [median(durations[start : start + size]) for start in range(0, 5 * size, size)]
             # What grows does so all along; a machine that is disturbed, or buffers that run empty, come all at once.
-            rise = middles[-1] - middles[0]
-            rising = sum(later - earlier >= 0.1 * rise for earlier, later in pairwise(middles)) >= 3
+            rising = sum(later >= 1.05 * earlier for earlier, later in pairwise(middles)) >= 3
             rising = rising and middles[-1] >= 0.9 * max(middles)
             # Single long steps, such as those that compile, are no growth. Steps of the first fifth got slower, too.
             begin = max(0.25 * middles[0], middles[0] - max(0.0, middles[1] - middles[0]) / 2)

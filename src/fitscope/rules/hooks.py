@@ -58,8 +58,10 @@ def steady(part: Part) -> float:
 
 def is_done_once(region: Region, part: Part) -> bool:
     """Whether nearly all that a hook of epochs took was in one of several: it cannot be done less often."""
-    most = max((epoch.phases.get(part.phase, 0.0) for epoch in region.course.epochs), default=0.0)
-    return "_epoch_" in part.name and region.epochs >= SEVERAL and most >= 0.8 * part.seconds
+    each = [epoch.phases.get(part.phase, 0.0) for epoch in region.course.epochs]
+    if "_epoch_" not in part.name or region.epochs < SEVERAL or part.seconds < 0.8 * sum(each):
+        return False  # of several hooks nobody knows which of them it was
+    return max(each, default=0.0) >= 0.8 * part.seconds
 
 
 def predictions(part: Part) -> list[Part]:

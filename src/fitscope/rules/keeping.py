@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 from typing import Any
 
-from fitscope.effects import changes_outside, state_of
+from fitscope.effects import changes_outside, set_later, state_of
 from fitscope.model import Stage, Where
 from fitscope.pipelines import Chain, Link
 from fitscope.rules.case import FEW_LOOKS, Case, Input, counted, share
@@ -196,12 +196,18 @@ def _is_of_item(script: Script, node: ast.expr, depth: int = 3) -> bool:
     """Whether what a function is given is read from the data by the number of the item alone."""
     if any(isinstance(each, ast.Call) and script.called(each) not in OF_ITEMS for each in ast.walk(node)):
         return False
+    if any(isinstance(each, ast.Attribute) and set_later(script, each) for each in ast.walk(node)):
+        return False
     names = [each for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)]
     for name in names:
-        assigned = [each.value for each in script.bindings(name) if each.how == "assign" and each.value is not None]
-        local = [value for value in assigned if script.function_of(value) is not None]
-        if local and not (depth and all(_is_of_item(script, value, depth - 1) for value in local)):
-            return False
+        local = [each for each in script.bindings(name) if script.function_of(each.node) is not None]
+        for each in local:
+            if each.how == "parameter":
+                continue
+            if each.how != "assign" or each.value is None or not depth:
+                return False
+            if not _is_of_item(script, each.value, depth - 1):
+                return False
     return True
 
 

@@ -20,14 +20,16 @@ START_WORKERS = 0.16
 LEAST_SENDING = 0.002
 """Seconds that a batch is waited for before it matters how it came."""
 ROW_IN_MEMORY, LEAST_FROM_MEMORY = 8e-6, 0.4e-3
-"""What a DataLoader takes to pick a row of tensors and to stack it, and how long one waits for a batch of such rows
-at the least before that matters."""
+"""Seconds that a DataLoader takes to pick a row of tensors and to stack it, however small it is, and that one waits
+for a batch of such rows at the least before that matters."""
+COPIED = 5e8
+"""Bytes of rows that a DataLoader stacks in a second, where they are not in the processor's caches."""
 CONVERTS = listed(
     "float int len numpy.array numpy.asarray numpy.float32 numpy.int64 torch.FloatTensor torch.LongTensor "
-    "torch.Tensor torch.as_tensor torch.from_numpy torch.tensor "
-    ".astype .clone .copy .float .int .item .long .reshape .to .unsqueeze .view"
+    "torch.Tensor torch.as_tensor torch.from_numpy torch.tensor"
 )
-"""What makes a tensor of a row, and no more."""
+CONVERTING = ("astype", "clone", "copy", "float", "int", "item", "long", "reshape", "to", "unsqueeze", "view")
+"""What makes a tensor of a row, and no more: functions, and methods of the row."""
 OPENING = "opening the input pipeline"
 ENDS = ("closing the input pipeline", "end of the epoch")
 FIRST_BATCH = "first batch, to build the model"
@@ -422,10 +424,11 @@ class CounterproductiveWorkers(InputRule):
     def _sent_from_memory(self, case: Case, data: Input) -> Cause | None:
         """Rows of a DataLoader's workers that lie in memory as the model gets them."""
         region = data.region
-        workers = next((fact for fact in case.facts("workers", region) if fact.get("in_memory")), None)
-        if workers is None or not workers.get("rows") or not _hands_out(case, workers):
+        workers = next((fact for fact in case.facts("workers", region) if fact.get("row_bytes")), None)
+        if workers is None or not workers["rows"] or not workers["stacked"] or not _hands_out(case, workers):
             return None
-        taking, wait = ROW_IN_MEMORY * workers["rows"], data.usual_wait
+        taking = (ROW_IN_MEMORY + workers["row_bytes"] / COPIED) * workers["rows"]
+        wait = data.usual_wait
         if wait < 2 * taking or wait < LEAST_FROM_MEMORY or not case.matters(data.training_wait, 0.1):
             return None
         around = sum(part.seconds for part in parts_of(region, "epoch") if part.name in (OPENING, *ENDS))
@@ -488,12 +491,6 @@ class CounterproductiveWorkers(InputRule):
         )
 
 
-def _of_self(node: ast.expr) -> str | None:
-    """The name of an attribute of `self`."""
-    own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
-    return node.attr if own and isinstance(node, ast.Attribute) else None
-
-
 def _hands_out(case: Case, workers: dict[str, Any]) -> bool:
     """Whether a Dataset whose arrays are in memory does no more than to take rows of them."""
     if workers["dataset"] == "TensorDataset":
@@ -507,16 +504,22 @@ def _hands_out(case: Case, workers: dict[str, Any]) -> bool:
     if method is None or owner is None:
         return False
     nodes = list(script.own(method))
-    if any(isinstance(node, ast.For | ast.While | ast.With | ast.comprehension) for node in nodes):
+    works = ast.For | ast.While | ast.With | ast.comprehension | ast.BinOp
+    if any(isinstance(node, works) for node in nodes):
         return False
-    # It holds no function, so an attribute of its own that is called, `self.transform(x)`, is None and is not called.
-    others = [
-        call
-        for call in script.own_calls(method)
-        if script.called(call) not in CONVERTS
-        and not (_of_self(call.func) is not None and _of_self(call.func) not in script.methods(owner))
-    ]
-    return not others
+    return all(_is_converting(script, call, workers["without"]) for call in script.own_calls(method))
+
+
+def _is_converting(script: Script, call: ast.Call, without: list[str]) -> bool:
+    """`torch.tensor(row)`, `self.x[index].astype("float32")`; and `self.transform(row)` if that is None."""
+    if script.called(call) in CONVERTS:
+        return True
+    func = call.func
+    if not isinstance(func, ast.Attribute):
+        return False
+    if isinstance(func.value, ast.Name) and func.value.id == "self":
+        return func.attr in without
+    return func.attr in CONVERTING and isinstance(func.value, ast.Subscript | ast.Call)
 
 
 IN_A_GRAPH = {"tensorflow": 0.15, "torch": 0.5}

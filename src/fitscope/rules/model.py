@@ -546,7 +546,7 @@ class EpochsPastBest(ModelRule):
                 scores = [score for score in recorded if math.isfinite(score)]
                 callbacks = case.settings(region).get("callbacks", ())
                 stopping = [each.get("patience") or 0 for each in callbacks if each["name"] == "EarlyStopping"]
-                if len(scores) < 16 or min(stopping, default=len(recorded)) < len(recorded) or region.calls != 1:
+                if not scores or min(stopping, default=len(recorded)) < len(recorded) or region.calls != 1:
                     continue
                 best = scores.index(min(scores))
                 after = len(scores) - 1 - best

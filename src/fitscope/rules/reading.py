@@ -113,7 +113,25 @@ def _reads_part(case: Case, line: Line) -> bool:
     if script is None or line.doing != "files" or PARSES.search(script.line(number)):
         return False
     there = [node for node in script.parents if isinstance(node, ast.Subscript) and node.lineno == number]
-    return any(isinstance(node.ctx, ast.Load) for node in there) and not READS.search(script.line(number))
+    read = any(isinstance(node.ctx, ast.Load) and _is_of_array(script, node) for node in there)
+    return read and not READS.search(script.line(number))
+
+
+def _is_of_array(script: Script, node: ast.Subscript) -> bool:
+    """Whether a subscript takes a part of something that has a name, and not a path that a function is given."""
+    of: ast.expr = node
+    while isinstance(of, ast.Subscript):
+        of = of.value
+    child: ast.AST = node
+    for parent in script.ancestors(node):
+        if (
+            isinstance(parent, ast.Call)
+            and child is not parent.func
+            and not script.called(parent).startswith("numpy.")
+        ):
+            return False
+        child = parent
+    return isinstance(of, ast.Name | ast.Attribute)
 
 
 class OversizedRecords(InputRule):
