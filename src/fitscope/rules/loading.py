@@ -440,9 +440,7 @@ class CounterproductiveWorkers(InputRule):
             evidence=(
                 share("of the training waits for data", data.share),
                 took("waited for a batch", wait),
-                counted(
-                    f"rows of {workers['dataset']} in it, each of which is taken in microseconds", workers["rows"]
-                ),
+                counted(f"rows of {workers['dataset']} in it, taken in microseconds each", workers["rows"]),
             ),
             saves=case.saves(saved),
             remedy="DataLoader(…, num_workers=0): in the training's own process rows in memory cost next to nothing.",

@@ -225,7 +225,7 @@ class LoopInModel(ModelRule):
         if traced and case.matters(step, 0.3):
             where, how = traced[0]["where"], "the traced step holds its loop"
             evidence: tuple[Evidence, ...] = ()
-        elif taken >= 0.4 and case.matters(step, 0.3):
+        elif taken >= 0.3 and case.matters(step, 0.3):
             where, how = lines[0].where, "the step was found there"
             evidence = (share("of the looks at the forward pass", taken),)
         elif counting := self._counting(case, region, step):
