@@ -172,8 +172,8 @@ class Meter:
         self._write = write
         self._family: list[psutil.Process] = [self._process]
         self._find_children()
-        self._cpu = {each.pid: processor_seconds(each.pid) for each in self._family}
-        """What each had worked at the last look; a child that came since then has worked since it began."""
+        self._worked = sum(map(_worked, self._family))
+        """What all of them had worked at the last look; a child that came since then has worked since it began."""
         self._threads: dict[str, tuple[int, int]] = {}
         self._faults = 0
         self._gpus = _gpus()
@@ -190,19 +190,16 @@ class Meter:
         held_up = self._look_closely(now)
         if self._keeps_count:
             self._find_children()
-        busy, memory, faults = 0.0, 0, 0
+        worked, memory, faults = 0.0, 0, 0
         for member in self._family:
             with contextlib.suppress(psutil.Error), member.oneshot():
-                times = member.cpu_times()
-                total = times.user + times.system
-                busy += total - self._cpu.get(member.pid, 0.0)
-                self._cpu[member.pid] = total
+                worked += _worked(member)
                 memory += member.memory_info().rss
                 faults += _major_faults(member.pid)
         io_wait = getattr(psutil.cpu_times(), "iowait", 0.0)
         sample = {
             "cores": [round(percent / 100, 2) for percent in psutil.cpu_percent(percpu=True)],
-            "cpu": round(busy / passed, 2),
+            "cpu": round(max(0.0, worked - self._worked) / passed, 2),
             "rss": memory,
             "iowait": round(max(0.0, io_wait - self._io_wait) / passed, 3),
             "majflt": max(0, faults - self._faults),
@@ -212,7 +209,7 @@ class Meter:
             sample["held_up"] = round(held_up, 3)
         if self._gpus:
             sample["gpus"] = [read() for _, read in self._gpus]
-        self._at, self._io_wait, self._faults = now, io_wait, faults
+        self._at, self._io_wait, self._faults, self._worked = now, io_wait, faults, worked
         self._write({"t": round(time.time() - self._started, 2), "sample": sample})
 
     def _find_children(self) -> None:
@@ -230,6 +227,16 @@ class Meter:
         ran = sum(self._threads[task][0] - before[task][0] for task in known)
         waited = sum(self._threads[task][1] - before[task][1] for task in known)
         return waited / (ran + waited) if ran + waited > 0 else None
+
+
+def _worked(process: psutil.Process) -> float:
+    """Processor seconds of a process and of its children that have ended: a worker may be gone before it is seen."""
+    try:
+        times = process.cpu_times()
+    except psutil.Error:
+        return 0.0
+    ended = getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
+    return float(times.user + times.system + ended)
 
 
 def _threads(pid: int) -> dict[str, tuple[int, int]]:
