@@ -99,9 +99,7 @@ class RepeatedPreprocessing(InputRule):
             ),
             claims=data.claims,
             shares=data.shares,
-            rank=BEFORE_ITS_CODE
-            if data.passes >= 3 and _cannot_be_written_otherwise(case, data)
-            else BEHIND_ITS_CODE,
+            rank=BEFORE_ITS_CODE if _cannot_be_written_otherwise(case, data) else BEHIND_ITS_CODE,
         )
 
     def lint(self, script: Script) -> Iterable[Hit]:
