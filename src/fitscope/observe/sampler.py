@@ -20,9 +20,8 @@ from fitscope.observe.ledger import Ledger
 from fitscope.observe.recorder import Recorder
 from fitscope.observe.seams import is_user
 
-FIRST_SECONDS = 20.0
-FAST, SLOW = 0.05, 0.1
-"""Seconds between two looks, at the beginning of a training and later."""
+PAUSES = ((2.0, 0.02), (20.0, 0.05), (float("inf"), 0.1))
+"""Seconds between two looks: at the beginning of a training, which traces the model but once, later, and from then on."""
 
 PROMPT = 100
 """Microseconds after which the sampler asks for the interpreter right before a look; Python's own 5 ms hide shorter
@@ -62,7 +61,7 @@ class Sampler:
         pause = random.Random(0)
         looked = 0.0
         while True:
-            rest = (FAST if looked < FIRST_SECONDS else SLOW) * pause.uniform(0.5, 1.5)
+            rest = next(rest for until, rest in PAUSES if looked < until) * pause.uniform(0.5, 1.5)
             if self._stopped.wait(rest):
                 return
             began = time.thread_time_ns()

@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 
-x, y = np.random.rand(256, 28, 28, 1), np.random.randint(0, 10, 256)
+x, y = np.random.rand(384, 28, 28, 1), np.random.randint(0, 10, 384)
 model = keras.Sequential(
     [
         keras.layers.Conv2D(128, 3, activation="relu"),
@@ -11,4 +11,4 @@ model = keras.Sequential(
     ]
 )
 model.compile("adam", "sparse_categorical_crossentropy")
-model.fit(x, y, batch_size=64, epochs=3, verbose=0)
+model.fit(x, y, batch_size=96, epochs=3, verbose=0)
