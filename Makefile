@@ -47,7 +47,7 @@ overhead: .venv/benchmark
 	touch $@
 
 .venv/all: pyproject.toml | .venv/bin/python
-	$(BIN)/pip install --quiet --editable . --group backends --group test --group page --group check
+	$(BIN)/pip install --quiet --editable . --group backends --group test --group trackers --group page --group check
 	touch $@ .venv/demo
 
 # The page is tested in Debian's chromium. Where there is none and we may not install it, those tests are skipped.
