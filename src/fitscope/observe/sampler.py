@@ -21,7 +21,7 @@ from fitscope.observe.recorder import Recorder
 from fitscope.observe.seams import is_user
 
 PAUSES = ((2.0, 0.02), (20.0, 0.05), (float("inf"), 0.1))
-"""Seconds between two looks: at the beginning of a training, which traces the model but once, later, and from then on."""
+"""Until so many seconds of training are seen, so many pass between two looks: what is traced is traced but once."""
 
 PROMPT = 100
 """Microseconds after which the sampler asks for the interpreter right before a look; Python's own 5 ms hide shorter

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fitscope.rules import (
     callbacks,
     compiling,
+    eager,
     evaluation,
     execution,
     hardware,
@@ -15,6 +16,7 @@ from fitscope.rules import (
     model,
     needless,
     reading,
+    saving,
     tfdata,
 )
 from fitscope.rules.rule import Rule
@@ -26,8 +28,10 @@ _ALL: tuple[Rule, ...] = (
     *keeping.RULES,
     *reading.RULES,
     *callbacks.RULES,
+    *saving.RULES,
     *execution.RULES,
     *compiling.RULES,
+    *eager.RULES,
     *model.RULES,
     *layers.RULES,
     *needless.RULES,

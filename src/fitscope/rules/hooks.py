@@ -17,6 +17,8 @@ NETWORK = re.compile(r"\b(requests|urllib|http|httpx|socket|aiohttp|boto3)\b|url
 SOCKET = re.compile(r"\.(connect|recv|recv_into|recv_json|recv_multipart|recvfrom|send|send_json|sendall|sendto)\(")
 NETWORK_IMPORT = re.compile(r"^\s*(import|from)\s[^#]*\b(socket|ssl|zmq|websocket|websockets|pika|paho|redis)\b")
 """A socket's methods are written in C: a look finds the line that calls them, and no library."""
+OFTEN = 50
+"""Batches between two writings that are called frequent from the source alone."""
 SEVERAL = 3
 """Epochs from which on it is worth asking in how many of them a hook worked."""
 WHOLE_PREDICTS = ("predict", "evaluate")
