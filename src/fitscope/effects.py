@@ -6,8 +6,8 @@ import ast
 import sys
 from collections.abc import Iterator
 
+from fitscope.names import Function, listed
 from fitscope.source import Script
-from fitscope.syntax import Function, listed
 
 RANDOM = listed(
     "jax.random. keras.random. numpy.random. random. secrets. tensorflow.image.random_ tensorflow.random. torch.rand "

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from fitscope.syntax import Function, Syntax, listed
+from fitscope.names import Function, listed
+from fitscope.syntax import Syntax
 
 METHODS = listed(
     "apply as_numpy_iterator batch bucket_by_sequence_length cache concatenate enumerate filter flat_map interleave "

@@ -7,8 +7,9 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from fitscope.names import FUNCTIONS, Function, line_of, listed
 from fitscope.pipelines import Chain, Link, chains
-from fitscope.syntax import FUNCTIONS, Function, Syntax, line_of, listed
+from fitscope.syntax import Syntax
 
 FRAMEWORKS = frozenset({"jax", "keras", "tensorflow", "torch"})
 MODEL_MAKERS = listed(

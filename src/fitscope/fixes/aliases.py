@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from fitscope.effects import INTO_ARGUMENTS
+from fitscope.names import listed
 from fitscope.source import LOADER_BASES, Script
-from fitscope.syntax import listed
 
 ARRAYS = listed("jax.numpy. keras.ops. keras.utils. numpy. tensorflow. torch.")
 """Modules whose functions change none of their arguments, but for those that are there to."""

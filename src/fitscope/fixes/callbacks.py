@@ -11,8 +11,8 @@ from fitscope.fixes.draft import Unsure
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.fixes.text import Text
 from fitscope.model import Around, Edit
+from fitscope.names import listed
 from fitscope.source import BATCH_HOOKS, Script
-from fitscope.syntax import listed
 
 HELPLESS = 0.75
 """A hook that takes this share of the training keeps a thread beside it busy for about as long."""

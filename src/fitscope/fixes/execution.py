@@ -11,9 +11,9 @@ from fitscope.fixes.draft import Draft, Unsure
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.fixes.text import Text
 from fitscope.model import Edit
+from fitscope.names import Function, Loop, listed
 from fitscope.rules.compiling import changes, is_number
 from fitscope.source import BATCH_HOOKS, Script
-from fitscope.syntax import Function, Loop, listed
 
 STEPS = 32
 PER_EPOCH = listed(

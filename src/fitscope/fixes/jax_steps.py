@@ -10,10 +10,10 @@ from fitscope.fixes.draft import Unsure
 from fitscope.fixes.execution import in_loop
 from fitscope.fixes.kind import Kind, Place, Recompiled, only
 from fitscope.model import Edit
+from fitscope.names import Function, listed
 from fitscope.rules.compiling import changes, is_longest, is_number
 from fitscope.rules.eager import derivative, is_jax_step
 from fitscope.source import Script
-from fitscope.syntax import Function, listed
 
 OF_KERAS = listed(
     "keras.optimizers. keras.metrics. keras.losses. keras.layers. keras.models. keras.Model keras.Sequential"

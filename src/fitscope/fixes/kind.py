@@ -15,8 +15,8 @@ from fitscope.effects import is_shared
 from fitscope.fixes.draft import Draft, Unsure
 from fitscope.fixes.text import Text
 from fitscope.model import Called, Edit, Finding, FitscopeError, Run, Where
+from fitscope.names import Function
 from fitscope.source import Script
-from fitscope.syntax import Function
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from fitscope.fixes.draft import Draft, Unsure
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.fixes.text import Text
 from fitscope.model import Edit
+from fitscope.names import listed
 from fitscope.source import Script
-from fitscope.syntax import listed
 
 CELLS = {"keras.layers.LSTMCell": "LSTM", "keras.layers.GRUCell": "GRU"}
 LAYERS = listed("keras.layers.GRU keras.layers.LSTM keras.layers.SimpleRNN keras.layers.RNN")

@@ -10,8 +10,8 @@ from fitscope.fixes.kind import Kind, Place, only
 from fitscope.fixes.pipelines import links_at
 from fitscope.fixes.text import Text
 from fitscope.model import Edit, Replacement
+from fitscope.names import FUNCTIONS, Function, listed
 from fitscope.source import LOADER_BASES, Script
-from fitscope.syntax import FUNCTIONS, Function, listed
 
 FEW_WORKERS, MANY_WORKERS = 4, 8
 WITH_WORKERS = ("persistent_workers", "prefetch_factor", "multiprocessing_context", "timeout")

@@ -11,8 +11,8 @@ from fitscope.effects import RANDOM
 from fitscope.fixes.draft import Draft, Unsure
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.model import Edit, Where
+from fitscope.names import listed
 from fitscope.source import Script
-from fitscope.syntax import listed
 
 MANY_ROWS = 1024
 KERAS_BATCH = 32

@@ -12,8 +12,8 @@ from fitscope.fixes.kind import Kind, Place
 from fitscope.fixes.loaders import MoreWorkers, drawn_once_less, is_data_loader, is_torch, takes_workers
 from fitscope.fixes.sameness import NETWORK, OPENERS, differs
 from fitscope.model import Edit
+from fitscope.names import Function, listed
 from fitscope.source import LOADER_BASES, Script
-from fitscope.syntax import Function, listed
 
 OF_STRINGS = frozenset(
     listed(

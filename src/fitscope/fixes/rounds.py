@@ -10,8 +10,8 @@ from fitscope.fixes.execution import changes_inside, receiver
 from fitscope.fixes.jax_steps import OF_KERAS
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.model import Edit
+from fitscope.names import Function, Loop, listed
 from fitscope.source import Script
-from fitscope.syntax import Function, Loop, listed
 
 NO_DRAWS = listed("random.Random random.SystemRandom random.getstate random.seed random.setstate")
 COMPILERS = listed("jax.jit tensorflow.function")

@@ -6,8 +6,8 @@ import ast
 import re
 
 from fitscope.effects import INTO_ARGUMENTS, MUTATING, changed_in_place, changes_outside, reached, state_of
+from fitscope.names import Function, listed
 from fitscope.source import Script
-from fitscope.syntax import Function, listed
 
 WRITES = frozenset(
     listed(

@@ -8,9 +8,9 @@ import math
 from fitscope.fixes.draft import Draft, Unsure
 from fitscope.fixes.kind import Kind, Place, only
 from fitscope.model import Edit
+from fitscope.names import line_of
 from fitscope.pipelines import Chain, Link
 from fitscope.source import Script
-from fitscope.syntax import line_of
 
 MANY = 100
 """A window of so many rows that all of them at once may not fit into memory."""

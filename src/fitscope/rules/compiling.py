@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from fitscope import words
 from fitscope.effects import changed_in_loop, free_names
 from fitscope.model import Compile, Region, Where
+from fitscope.names import Binding, Function, Loop
 from fitscope.rules.case import FOREIGN_CORES, Case, counted, parts_of, seconds_of, share, took
 from fitscope.rules.execution import FEW_ROUNDS, ExecutionRule, is_name
 from fitscope.rules.rule import Cause, Hit, example
 from fitscope.source import Script
-from fitscope.syntax import Binding, Function, Loop
 
 USUAL = ("first", "variables created")
 """Causes of a compilation that every training has."""

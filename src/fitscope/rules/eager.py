@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterable
 
 from fitscope.model import Region, Where
+from fitscope.names import Function
 from fitscope.rules.case import Case, parts_of, seconds_of, share, took
 from fitscope.rules.execution import FEW_LOOKS, ExecutionRule
 from fitscope.rules.removing import changed
 from fitscope.rules.rule import Cause, Hit, example
 from fitscope.source import Script
-from fitscope.syntax import Function
 
 SWITCHED = "This runs every training step operation by operation, without compiling it."
 COMPILERS = ("jax.jit", "jax.pmap", "keras.backend.function", "tensorflow.function", "torch.compile")

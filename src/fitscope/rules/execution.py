@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from fitscope import words
 from fitscope.model import Region
+from fitscope.names import Loop
 from fitscope.rules.case import Case, counted, parts_of, seconds_of, share, took
 from fitscope.rules.removing import changed
 from fitscope.rules.rule import Cause, Hit, Rule, example
 from fitscope.source import Script
-from fitscope.syntax import Loop
 
 FEW_ROUNDS = 5
 """A loop that is known to be no longer than this is not worth a word."""

@@ -8,12 +8,12 @@ from typing import Any
 
 from fitscope.effects import changes_outside, set_later, state_of
 from fitscope.model import Stage, Where
+from fitscope.names import listed
 from fitscope.pipelines import Chain, Link
 from fitscope.rules.case import FEW_LOOKS, Case, Input, counted, share
 from fitscope.rules.input import InputRule, line_of
 from fitscope.rules.rule import Cause, Hit, example
 from fitscope.source import Script
-from fitscope.syntax import listed
 
 WORTH_KEEPING = 0.3
 """The share of a training that waits for a loading function, from which on its results are worth the memory."""

@@ -8,11 +8,11 @@ from typing import Any
 
 from fitscope import words
 from fitscope.model import Evidence, Line, Stage, Where
+from fitscope.names import Function, Loop, listed
 from fitscope.rules.case import PYTHON_SOURCES, Case, Input, counted, parts_of, seconds_of, share, took
 from fitscope.rules.input import BATCHES, UNLIKE_ROWS, InputRule, line_of, map_of
 from fitscope.rules.rule import Cause, Hit, example
 from fitscope.source import Script
-from fitscope.syntax import Function, Loop, listed
 
 FEW_WORKERS = 4
 STEP_BESIDE = 0.45
