@@ -20,8 +20,11 @@ from fitscope.observe.ledger import Ledger
 from fitscope.observe.recorder import Recorder
 from fitscope.observe.seams import is_user
 
-PAUSES = ((2.0, 0.02), (20.0, 0.05), (float("inf"), 0.1))
-"""Until so many seconds of training are seen, so many pass between two looks: what is traced is traced but once."""
+OFTEN, USUAL, RARELY = 0.02, 0.05, 0.1
+"""Seconds between two looks: in the first steps, as what is traced is traced but once; usually; in a long training."""
+FIRST_STEPS = 20
+BRIEF, LONG = 2.0, 20.0
+"""Seconds of training: so long there are many looks at first steps at the most, and from then on few at anything."""
 
 PROMPT = 100
 """Microseconds after which the sampler asks for the interpreter right before a look; Python's own 5 ms hide shorter
@@ -61,7 +64,7 @@ class Sampler:
         pause = random.Random(0)
         looked = 0.0
         while True:
-            rest = next(rest for until, rest in PAUSES if looked < until) * pause.uniform(0.5, 1.5)
+            rest = self._pause(looked) * pause.uniform(0.5, 1.5)
             if self._stopped.wait(rest):
                 return
             began = time.thread_time_ns()
@@ -76,6 +79,14 @@ class Sampler:
                 self._recorder.fail(error)
                 return
             self._recorder.own.row("sampling")[0] += time.thread_time_ns() - began
+
+    def _pause(self, looked: float) -> float:
+        """Seconds until the next look, after so many seconds of training."""
+        if looked >= LONG:
+            return RARELY
+        regions = list(self._recorder.regions.values())
+        first = looked < BRIEF and any(region.steps < FIRST_STEPS for region in regions)
+        return OFTEN if first else USUAL
 
     def look(self) -> bool:
         """Counts one sample for each thread in the user's code; says whether something trains now."""
