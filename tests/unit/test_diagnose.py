@@ -797,6 +797,51 @@ def test_a_layer_that_is_given_slice_after_slice_is_a_loop_if_its_calls_are_shor
     assert all(finding.where == Where("model.py", number) for finding in report.findings)
 
 
+PAIRS = """
+import keras
+from keras import layers, ops
+
+
+class Distance(layers.Layer):
+    def call(self, one, other):
+        return ops.sum(ops.square(one - other))
+
+
+class Pairs(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.distance = Distance()
+
+    def score(self, one, other):
+        return self.distance(one, other)
+
+    def call(self, inputs):
+        rows = zip(*[ops.unstack(each, axis={axis}) for each in inputs])
+        return ops.stack([self.score(one, other) for one, other in rows])
+"""
+
+
+@pytest.mark.parametrize(("axis", "rows", "expected"), [(0, 32, ["loop-in-model"]), (0, 4, []), (1, 32, [])])
+def test_what_a_loop_over_the_examples_calls_is_part_of_it(tmp_path, axis, rows, expected):
+    text = PAIRS.format(axis=axis)
+    (tmp_path / "model.py").write_text(text)
+    inside, loop = (text[: text.index(part)].count("\n") + 1 for part in ("return ops.sum", "return ops.stack"))
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    step = tree.add(root, "step", "step", 8, count=400)
+    run = tree.run(
+        called={root: Called(1, 400, 2, (0.02,) * 400)},
+        sampled=(Sampled(step, Where("model.py", inside), "call", 60),),
+        facts=({"fact": "settings", "root": root, "parameters": 10_000, "batch_size": rows},),
+        backend="torch",
+        cwd=str(tmp_path),
+        started=9e12,
+    )
+    report = diagnose(run, account(run))
+    assert names(report) == expected
+    assert all(finding.where == Where("model.py", loop) for finding in report.findings)
+
+
 def test_a_shuffle_that_is_filled_anew_behind_a_misplaced_cache_is_the_caches_fault():
     stages = ["tensorslice", "cache", "map", "shuffle", "batch"]
     described = [{"kind": kind, "where": Where("train.py", line)} for line, kind in enumerate(stages, start=10)]

@@ -217,6 +217,8 @@ FOUND = {
         layer("return tf.map_fn(f, x)"),
         layer("for t in range(x.shape[1]):\n    y = cell(x[:, t])\nreturn y"),
         layer("steps = tf.shape(x)[1]\nfor t in range(steps):\n    y = cell(x[:, t])\nreturn y"),
+        layer("return [f(a, b) for a, b in zip(*[keras.ops.unstack(each) for each in x])]"),
+        layer("rows = tf.unstack(x)\nfor row in rows:\n    y = f(row)\nreturn y"),
         "def loss(y_true, y_pred):\n    for a, b in zip(y_true, y_pred):\n"
         "        f(a, b)\nmodel.compile('sgd', loss)\n",
     ],
@@ -385,6 +387,7 @@ SILENT = {
         layer("for block in self.blocks:\n    x = block(x)\nreturn x"),
         layer("for part in x:\n    y = self.dense(part)\nreturn y"),
         layer("for head in range(4):\n    y = x[:, head]\nreturn y"),
+        layer("return [x * each for each in keras.ops.unstack(self.scales)]"),
         "def loss(y_true, y_pred):\n    for i in range(len(y_pred)):\n"
         "        f(y_pred[i])\nmodel.compile('sgd', loss)\n",
     ],

@@ -21,7 +21,7 @@ from fitscope.observe.recorder import Recorder
 from fitscope.observe.seams import is_user
 
 OFTEN, USUAL, RARELY = 0.02, 0.05, 0.1
-"""Seconds between two looks: in the first steps, as what is traced is traced but once; usually; in a long training."""
+"""Seconds between two looks: in the first steps, as what is traced is traced but once; usually; in a long run."""
 FIRST_STEPS = 20
 BRIEF, LONG = 2.0, 20.0
 """Seconds of training: so long there are many looks at first steps at the most, and from then on few at anything."""
