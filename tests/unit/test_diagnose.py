@@ -405,6 +405,60 @@ def test_what_a_loader_computes_before_it_draws_is_worth_keeping(tmp_path, call,
     assert names(diagnose(run, account(run)))[0] == found
 
 
+DRAWN = """
+import numpy
+
+
+def spectrum(path):
+    return numpy.median(path)
+
+
+class Windows(PyDataset):
+    def window_of(self, path, gain):
+        return spectrum({given}) * gain
+
+    def __getitem__(self, index):
+        chosen = self.rng.integers(0, len(self.files), 16)
+        order = self.order[index * 16 : (index + 1) * 16]
+        return [self.window_of(self.files[{index}][0], self.rng.random()) for i in {through}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "index", "through", "files", "found"),
+    [
+        ("path", "i", "chosen", 48, "repeated-preprocessing"),
+        ("path", "i", "chosen", 48_000, "python-in-pipeline"),
+        ("path", "i", "chosen", None, "python-in-pipeline"),
+        ("path", "i", "order", 400, "repeated-preprocessing"),
+        ("path * gain", "i", "chosen", 48, "python-in-pipeline"),
+        ("path", "self.rng.integers(48)", "chosen", 48, "repeated-preprocessing"),
+        ("path", "i + self.rng.integers(3)", "chosen", 48, "python-in-pipeline"),
+    ],
+)
+def test_items_that_are_drawn_are_worth_keeping_if_they_are_fewer_than_the_draws(
+    tmp_path, given, index, through, files, found
+):
+    (tmp_path / "load.py").write_text(DRAWN.format(given=given, index=index, through=through))
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    waits = tree.add(root, "data", "PyDataset", 9, count=100)
+    tree.add(root, "step", "step", 1, count=100)
+    sizes = {"files": files} if files else {}
+    run = tree.run(
+        called={root: Called(1, 100, 5, (0.1,) * 100)},
+        stages={root: (replace(loader(0.99), where=Where("load.py", 13)),)},
+        sampled=(Sampled(waits, Where("load.py", 6), "spectrum", 50),),
+        facts=({"fact": "items", "root": root, "rows": 16, "sizes": sizes},),
+        backend="jax",
+        cwd=str(tmp_path),
+        started=9e12,
+    )
+    first = diagnose(run, account(run)).findings[0]
+    assert first.name == found
+    assert ("drawn out of" in first.says) == (found == "repeated-preprocessing")
+
+
 @pytest.mark.parametrize(("spent", "found"), [((1.0,) * 4, ["slow-epoch-callback"]), ((0.0, 0.0, 0.0, 4.0), [])])
 def test_an_epoch_hook_that_worked_in_one_epoch_only_cannot_work_less_often(spent, found):
     tree = Tree()

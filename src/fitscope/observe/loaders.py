@@ -10,6 +10,7 @@ from threading import get_ident
 from typing import Any
 
 from fitscope.observe import loops, padding
+from fitscope.observe.batches import rows_of
 from fitscope.observe.calls import Call
 from fitscope.observe.ledger import Ledger, Place, clock
 from fitscope.observe.recorder import recorder
@@ -18,6 +19,8 @@ from fitscope.observe.workers import record_workers
 
 MOST_PEEKS = 3
 """Batches that are timed where Keras itself takes them before processes do, for each place that trains."""
+MOST_HELD = 50
+"""Attributes of a dataset whose sizes are noted."""
 _peeks: Counter[int] = Counter()
 
 
@@ -99,17 +102,39 @@ def look_at(batch: Any) -> None:
         padding.fetched(root, batch)
 
 
+def _note_items(dataset: Any, batch: Any) -> None:
+    """How many things a dataset holds under each name, and how many make a batch: some are drawn again and again."""
+    try:
+        root, rows = training_root(), rows_of(batch)
+        if root is not None and rows is not None:
+            held = dict(list(vars(dataset).items())[:MOST_HELD])
+            sizes = {name: len(value) for name, value in held.items() if _is_list(value)}
+            recorder.fact("items", root=root, rows=rows, sizes=sizes)
+    except Exception as error:
+        recorder.fail(error)
+
+
+def _is_list(value: Any) -> bool:
+    """Whether something is a list, or another collection whose length is no code of the user's."""
+    is_array = type(value).__module__ == "numpy" and bool(getattr(value, "shape", ()))
+    return is_array or type(value) in (dict, list, tuple)
+
+
 class _Items:
     """A PyDataset whose items are timed; everything else is the user's own object."""
 
     def __init__(self, dataset: Any, function: Function) -> None:
         self.__dict__["_dataset"] = dataset
         self.__dict__["_function"] = function
+        self.__dict__["_noted"] = False
 
     def __getitem__(self, index: Any) -> Any:
         with self._function:
             batch = self._dataset[index]
         look_at(batch)
+        if not self._noted:
+            self.__dict__["_noted"] = True
+            _note_items(self._dataset, batch)
         return batch
 
     def __getattr__(self, attribute: str) -> Any:

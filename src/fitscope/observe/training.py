@@ -13,6 +13,7 @@ from typing import Any
 
 from fitscope.observe import callbacks, interrupts, loops, memory, metrics, padding, settings, stepping
 from fitscope.observe.backends import Backend
+from fitscope.observe.batches import rows_of
 from fitscope.observe.calls import Call, Stations, note_first
 from fitscope.observe.contention import Contention
 from fitscope.observe.ledger import Ledger, Place, clock
@@ -108,7 +109,7 @@ def _ending(kind: str, backend: Backend) -> Any:
     def ending(ledger: Ledger, call: Any, result: Any, error: BaseException | None) -> None:
         if isinstance(call, Call):
             if call.region is not None and kind == "train_on_batch" and call.region.steps == 0:
-                settings.note(call.root, call.model, backend.device(), batch_size=_rows(call.batch))
+                settings.note(call.root, call.model, backend.device(), batch_size=rows_of(call.batch))
             elif call.region is not None and kind == "fit" and call.region.calls <= 20:
                 settings.history(call.root, call.model)
                 if error is None or isinstance(error, stepping.EnoughRecorded):
@@ -119,15 +120,6 @@ def _ending(kind: str, backend: Backend) -> Any:
                 raise stepping.EnoughRecorded
 
     return ending
-
-
-def _rows(batch: Any) -> int | None:
-    """The number of examples in what `train_on_batch` was given; None where its shape does not tell."""
-    first = batch
-    while isinstance(first, dict | list | tuple) and first:
-        first = next(iter(first.values())) if isinstance(first, dict) else first[0]
-    shape = getattr(first, "shape", None)
-    return int(shape[0]) if shape is not None and len(shape) and shape[0] is not None else None
 
 
 def end(ledger: Ledger, call: Call) -> None:

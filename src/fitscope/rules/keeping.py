@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from fitscope.effects import changes_outside, set_later, state_of
 from fitscope.model import Stage, Where
-from fitscope.names import listed
+from fitscope.names import Function, listed
 from fitscope.pipelines import Chain, Link
 from fitscope.rules.case import FEW_LOOKS, Case, Input, counted, share
 from fitscope.rules.input import InputRule, line_of
@@ -23,7 +25,11 @@ BEFORE_ITS_CODE = 44
 """… and one before, also before more workers: what works on images or whole arrays cannot be written otherwise."""
 MOST_LOOKS = 0.6
 """The share of the looks at a loading method that found it in a function whose results are worth keeping."""
-OF_ITEMS = ("int", "len", "os.path.join", "range", "str")
+OF_ITEMS = ("enumerate", "int", "len", "os.path.join", "range", "str", "zip")
+ONE_DRAWN = listed("choice integers randint randrange")
+"""What draws one number or item, unless it is asked for several."""
+SELDOM_AGAIN = 0.6
+"""The share of draws that are new, up to which items that are drawn at random are worth keeping."""
 NEW_VALUES = listed("beta normal rand randn random standard_normal uniform")
 """What draws other values for every epoch, not another order of the same."""
 
@@ -37,7 +43,8 @@ class RepeatedPreprocessing(InputRule):
     fitscope says so when the training waits for data, the slowest stage neither draws random numbers nor calls
     Python, nothing caches its result, and the data is gone through more than once; or when the `__getitem__` of a
     PyDataset or a torch Dataset computes for most of that time, it is 30 % of the training, and the source shows that
-    each call stands for itself, or each call of a function in which most looks found it.
+    each call stands for itself, or each call of a function in which most looks found it. Items that are drawn at
+    random count if the dataset holds far fewer than are drawn.
 
     Change: `.cache()` behind the last deterministic stage and before the random ones, if the result fits into
     memory (or `.cache(filename)`). `fitscope.materialize(dataset, folder)` does it once for all trainings, on disk.
@@ -48,7 +55,10 @@ class RepeatedPreprocessing(InputRule):
     name = "repeated-preprocessing"
     rank = 40
     fixable = True
-    examples = (example("repeated-preprocessing", line="data = tf.data.Dataset.from_tensor_slices((blobs"),)
+    examples = (
+        example("repeated-preprocessing", line="data = tf.data.Dataset.from_tensor_slices((blobs"),
+        example("repeated-preprocessing", 1, line="return spectrum(signal)[", backends=("jax",), estimable=False),
+    )
 
     def of_input(self, case: Case, data: Input) -> Cause | None:
         """The slowest stage is deterministic, nothing caches it, and it runs in every pass."""
@@ -78,21 +88,23 @@ class RepeatedPreprocessing(InputRule):
         function = data.function
         if function is None or not data.computes or data.passes < 2 or not case.matters(data.wait, WORTH_KEEPING):
             return None
+        again = _inside(case, data, function)
         if _stands_for_itself(case, function):
-            name, where, part = function.name, function.where, 1.0
-        elif (inner := _inside(case, data, function)) is not None:
-            name, where, part = inner
-        else:
+            again = _Again(function.name, function.where, 1.0, 1 / data.passes)
+        if again is None:
             return None
+        how = f"the same {data.passes:,.0f} times over, once in every epoch"
+        evidence = [*data.evidence(), counted("passes over the data", data.passes)]
+        if again.items:
+            how = f"the same again and again, for items that are drawn out of {again.items:,}"
+            evidence.append(share("of what it draws is new", again.new))
+        if again.part < 1:
+            evidence.append(share(f"of the looks at the loading code found it in {again.name}", again.part))
         return Cause(
-            says=f"{name} computes the same {data.passes:,.0f} times over, once in every epoch.",
-            where=where,
-            evidence=(
-                *data.evidence(),
-                *([share(f"of the looks at the loading code found it in {name}", part)] if part < 1 else []),
-                counted("passes over the data", data.passes),
-            ),
-            saves=case.saves(data.saved(1 - part * (1 - 1 / data.passes))),
+            says=f"{again.name} computes {how}.",
+            where=again.where,
+            evidence=tuple(evidence),
+            saves=case.saves(data.saved(1 - again.part * (1 - again.new))),
             remedy=(
                 "Compute it once, in __init__ or at the first call, and keep it if it fits into memory; "
                 "fitscope.materialize(dataset, folder) keeps it on disk."
@@ -144,32 +156,135 @@ def _stands_for_itself(case: Case, stage: Stage) -> bool:
     return not any(name in NEW_VALUES for name in drawn)
 
 
-def _inside(case: Case, data: Input, stage: Stage) -> tuple[str, Where, float] | None:
-    """Code of the script that most looks found a loading method in, and that gives the same for the same item.
+@dataclass(frozen=True)
+class _Again:
+    """Code of the script that gives the same for the same item, and is called for each more than once."""
 
-    Its name, the line that calls it and the share of the looks; what the method does beside it may be random.
-    """
+    name: str
+    where: Where | None
+    part: float
+    """The share of the looks at the loading method that found it there."""
+    new: float
+    """The share of its calls that are for an item for the first time."""
+    items: int = 0
+    """How many items there are, if they are drawn at random."""
+
+
+def _inside(case: Case, data: Input, stage: Stage) -> _Again | None:
+    """What most looks found a loading method in, if it is the same again; what is done beside it may be random."""
     script = case.script_of(stage.where.file) if stage.where is not None else None
     total = sum(line.samples for line in data.looked_at)
     if script is None or stage.where is None or total < FEW_LOOKS:
         return None
     method = next((each for each in script.functions if each.lineno == stage.where.line), None)
-    for call in script.own_calls(method) if method is not None else ():
+    known = {name: frozenset[str]() for name in script.parameters(method)} if method is not None else {}
+    for call, drawn in _calls_for_items(script, method, known) if method is not None else ():
         called = _goes_through(script, call)
         spans = [(each.lineno, each.end_lineno or each.lineno) for each in called]
         here = [line for line in data.looked_at if line.where.file == stage.where.file]
         found = [line for line in here if any(first <= line.where.line <= last for first, last in spans)]
         seen = sum(line.samples for line in found)
-        given = [*call.args, *(keyword.value for keyword in call.keywords)]
-        if isinstance(call.func, ast.Attribute) and script.dotted(call.func) is None:
-            given.append(call.func.value)
-        if seen < MOST_LOOKS * total or not all(_is_of_item(script, each) for each in given):
+        items, new = _new_ones(case, data, drawn) if drawn else (0, 1 / data.passes)
+        if seen < MOST_LOOKS * total or new > SELDOM_AGAIN:
             continue
         if not any(state_of(script, each) or changes_outside(script, each) for each in called):
             owner = script.class_of(called[0])
             name = f"{owner.name}.{called[0].name}" if owner is not None else called[0].name
-            return name, Where(stage.where.file, call.lineno), seen / total
+            return _Again(name, Where(stage.where.file, call.lineno), seen / total, new, items)
     return None
+
+
+def _calls_for_items(
+    script: Script, function: Function, known: dict[str, frozenset[str]], depth: int = 2
+) -> Iterator[tuple[ast.Call, frozenset[str]]]:
+    """The calls that a loading method makes, itself and through others, with nothing but what belongs to items.
+
+    With each goes what these items are drawn out of at random. `known`: the same for the parameters.
+    """
+    for call in script.own_calls(function):
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        if isinstance(call.func, ast.Attribute) and script.dotted(call.func) is None:
+            given.append(call.func.value)
+        drawn = _all_drawn(_drawn_from(script, each, known) for each in given)
+        if drawn is not None:
+            yield call, drawn
+        inner = script.function(call.func)
+        if inner is None or inner is function or not depth:
+            continue
+        passed = [(name, script.argument(call, name, at)) for at, name in enumerate(script.parameters(inner))]
+        origins = {name: _drawn_from(script, value, known) for name, value in passed if value is not None}
+        items = {name: origin for name, origin in origins.items() if origin is not None}
+        yield from _calls_for_items(script, inner, items, depth - 1) if items else ()
+
+
+def _all_drawn(parts: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+    """What all parts together are drawn out of; None if one of them does not belong to an item."""
+    drawn: frozenset[str] = frozenset()
+    for part in parts:
+        if part is None:
+            return None
+        drawn |= part
+    return drawn
+
+
+def _drawn_from(
+    script: Script, node: ast.AST, known: dict[str, frozenset[str]], depth: int = 4
+) -> frozenset[str] | None:
+    """The attributes that a value is picked out of at random; none of them if the number of the item says which.
+
+    None if it does not belong to an item at all, or nobody knows.
+    """
+    if isinstance(node, ast.Name):
+        return _all_drawn(
+            known.get(node.id, frozenset() if node.id in ("self", "cls") else None)
+            if each.how == "parameter"
+            else _drawn_from(script, each.value, known, depth - 1)
+            if each.how in ("assign", "loop") and each.value is not None and depth
+            else None
+            for each in script.bindings(node)
+            if script.function_of(each.node) is not None
+        )
+    picked = _picked_out_of(script, node)
+    if picked is not None and not set_later(script, picked):
+        return frozenset({picked.attr})
+    if isinstance(node, ast.Call) and script.called(node) not in OF_ITEMS:
+        return None
+    if isinstance(node, ast.Attribute) and set_later(script, node):
+        return None
+    inside = (each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr | ast.keyword))
+    return _all_drawn(_drawn_from(script, each, known, depth) for each in inside)
+
+
+def _picked_out_of(script: Script, node: ast.AST) -> ast.Attribute | None:
+    """`self.files` of `self.files[k]`, where k is drawn or one of a batch, and of `random.choice(self.files)`."""
+    if isinstance(node, ast.Call) and _draws_one(script, node) and isinstance(node.args[0], ast.Attribute):
+        return node.args[0]
+    if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Attribute):
+        return None
+    index = node.slice
+    bindings = script.bindings(index) if isinstance(index, ast.Name) else []
+    one = bool(bindings) and all(
+        each.how == "loop" or (each.how == "assign" and each.value is not None and _draws_one(script, each.value))
+        for each in bindings
+    )
+    return node.value if one or _draws_one(script, index) else None
+
+
+def _draws_one(script: Script, node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call) or script.called(node).rpartition(".")[2] not in ONE_DRAWN:
+        return False
+    most = 1 if script.called(node).endswith("choice") else 2
+    return 1 <= len(node.args) <= most and not node.keywords
+
+
+def _new_ones(case: Case, data: Input, drawn: frozenset[str]) -> tuple[int, float]:
+    """How many items there are to draw from, and the share of all draws that is new; all, where that is not known."""
+    for fact in case.facts("items", data.region):
+        sizes = [fact["sizes"].get(name) for name in drawn]
+        if len(sizes) == 1 and sizes[0]:
+            draws = max(1, fact["rows"] * data.region.steps)
+            return sizes[0], sizes[0] * (1 - math.exp(-draws / sizes[0])) / draws
+    return 0, 1.0
 
 
 def _goes_through(script: Script, call: ast.Call) -> list[ast.FunctionDef]:
@@ -188,25 +303,6 @@ def _goes_through(script: Script, call: ast.Call) -> list[ast.FunctionDef]:
                 found.append(each)
                 waiting += script.own_calls(each)
     return found
-
-
-def _is_of_item(script: Script, node: ast.expr, depth: int = 3) -> bool:
-    """Whether what a function is given is read from the data by the number of the item alone."""
-    if any(isinstance(each, ast.Call) and script.called(each) not in OF_ITEMS for each in ast.walk(node)):
-        return False
-    if any(isinstance(each, ast.Attribute) and set_later(script, each) for each in ast.walk(node)):
-        return False
-    names = [each for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)]
-    for name in names:
-        local = [each for each in script.bindings(name) if script.function_of(each.node) is not None]
-        for each in local:
-            if each.how == "parameter":
-                continue
-            if each.how != "assign" or each.value is None or not depth:
-                return False
-            if not _is_of_item(script, each.value, depth - 1):
-                return False
-    return True
 
 
 def _slowest_written(data: Input) -> dict[str, Any]:
