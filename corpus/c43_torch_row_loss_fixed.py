@@ -16,5 +16,5 @@ def ranking_loss(y_true, y_pred):
 model = keras.Sequential([keras.Input((24,)), layers.Dense(64, activation="relu"), layers.Dense(24)])
 model.compile("adam", ranking_loss)
 t0 = time.time()
-model.fit(x, y, batch_size=64, epochs=4, verbose=2)
+model.fit(x, y, batch_size=64, epochs=16, verbose=2)
 print("train time: %.2f s" % (time.time() - t0))

@@ -33,4 +33,4 @@ class Net(keras.Model):
 
 net = Net()
 net.compile("adam", "mse")
-net.fit(curves, end, batch_size=32, epochs=5, verbose=2)
+net.fit(curves, end, batch_size=32, epochs=20, verbose=2)
