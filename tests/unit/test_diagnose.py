@@ -459,6 +459,40 @@ def test_items_that_are_drawn_are_worth_keeping_if_they_are_fewer_than_the_draws
     assert ("drawn out of" in first.says) == (found == "repeated-preprocessing")
 
 
+PAINTED = """
+class Scenes:
+    def __getitem__(self, index):
+        planes = numpy.zeros((64, 64, 7))
+        for y in range(64):
+            {inner}
+        return planes
+"""
+
+
+@pytest.mark.parametrize(
+    ("inner", "found"),
+    [
+        ("for x in range(64): planes[y, x, self.kinds[y, x]] = 1", "python-in-pipeline"),
+        ("planes[y] = numpy.eye(7)[self.kinds[y]]", "single-worker-loader"),
+    ],
+)
+def test_work_on_single_values_is_cheaper_as_work_on_arrays_than_with_workers(tmp_path, inner, found):
+    (tmp_path / "load.py").write_text(PAINTED.format(inner=inner))
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    waits = tree.add(root, "data", "DataLoader", 7, count=100)
+    tree.add(root, "step", "step", 3, count=100)
+    run = tree.run(
+        called={root: Called(1, 100, 5, (0.1,) * 100)},
+        stages={root: (replace(loader(0.99), where=Where("load.py", 3)),)},
+        sampled=(Sampled(waits, Where("load.py", 6), "__getitem__", 50),),
+        backend="torch",
+        cwd=str(tmp_path),
+        started=9e12,
+    )
+    assert names(diagnose(run, account(run)))[0] == found
+
+
 @pytest.mark.parametrize(("spent", "found"), [((1.0,) * 4, ["slow-epoch-callback"]), ((0.0, 0.0, 0.0, 4.0), [])])
 def test_an_epoch_hook_that_worked_in_one_epoch_only_cannot_work_less_often(spent, found):
     tree = Tree()

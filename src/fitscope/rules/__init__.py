@@ -19,6 +19,7 @@ from fitscope.rules import (
     reading,
     saving,
     tfdata,
+    workers,
 )
 from fitscope.rules.rule import Rule
 
@@ -26,6 +27,7 @@ _ALL: tuple[Rule, ...] = (
     *input.RULES,
     *tfdata.RULES,
     *loading.RULES,
+    *workers.RULES,
     *keeping.RULES,
     *reading.RULES,
     *callbacks.RULES,
