@@ -110,8 +110,9 @@ def _note_items(dataset: Any, batch: Any) -> None:
             held = dict(list(vars(dataset).items())[:MOST_HELD])
             sizes = {name: len(value) for name, value in held.items() if _is_list(value)}
             recorder.fact("items", root=root, rows=rows, sizes=sizes)
-    except Exception as error:
-        recorder.fail(error)
+    except Exception as error:  # batches of an unusual kind: how many items there are stays unknown
+        says = f"The items of a dataset could not be counted ({type(error).__name__}: {error})."
+        recorder.fact("problem", says=says)
 
 
 def _is_list(value: Any) -> bool:
