@@ -414,6 +414,9 @@ def spectrum(path):
 
 
 class Windows(PyDataset):
+    def on_epoch_end(self):
+        {between}
+
     def window_of(self, path, gain):
         return spectrum({given}) * gain
 
@@ -425,21 +428,25 @@ class Windows(PyDataset):
 
 
 @pytest.mark.parametrize(
-    ("given", "index", "through", "files", "found"),
+    ("given", "index", "through", "between", "files", "found"),
     [
-        ("path", "i", "chosen", 48, "repeated-preprocessing"),
-        ("path", "i", "chosen", 48_000, "python-in-pipeline"),
-        ("path", "i", "chosen", None, "python-in-pipeline"),
-        ("path", "i", "order", 400, "repeated-preprocessing"),
-        ("path * gain", "i", "chosen", 48, "python-in-pipeline"),
-        ("path", "self.rng.integers(48)", "chosen", 48, "repeated-preprocessing"),
-        ("path", "i + self.rng.integers(3)", "chosen", 48, "python-in-pipeline"),
+        ("path", "i", "chosen", "self.rng.shuffle(self.files)", 48, "repeated-preprocessing"),
+        ("path", "i", "chosen", "self.files[:] = self.play()", 48, "python-in-pipeline"),
+        ("path", "i", "chosen", "pass", 48_000, "python-in-pipeline"),
+        ("path", "i", "chosen", "pass", None, "python-in-pipeline"),
+        ("path", "i", "order", "pass", 400, "repeated-preprocessing"),
+        ("path * gain", "i", "chosen", "pass", 48, "python-in-pipeline"),
+        ("path, random.choice(self.files)", "i", "chosen", "pass", 48, "python-in-pipeline"),
+        ("[self.files[k] for k in chosen]", "i", "chosen", "pass", 48, "python-in-pipeline"),
+        ("path", "self.rng.integers(48)", "chosen", "pass", 48, "repeated-preprocessing"),
+        ("path", "i + self.rng.integers(3)", "chosen", "pass", 48, "python-in-pipeline"),
     ],
 )
 def test_items_that_are_drawn_are_worth_keeping_if_they_are_fewer_than_the_draws(
-    tmp_path, given, index, through, files, found
+    tmp_path, given, index, through, between, files, found
 ):
-    (tmp_path / "load.py").write_text(DRAWN.format(given=given, index=index, through=through))
+    text = DRAWN.format(given=given, index=index, through=through, between=between)
+    (tmp_path / "load.py").write_text(text)
     tree = Tree()
     root = tree.region("fit", TRAIN)
     waits = tree.add(root, "data", "PyDataset", 9, count=100)
@@ -447,7 +454,7 @@ def test_items_that_are_drawn_are_worth_keeping_if_they_are_fewer_than_the_draws
     sizes = {"files": files} if files else {}
     run = tree.run(
         called={root: Called(1, 100, 5, (0.1,) * 100)},
-        stages={root: (replace(loader(0.99), where=Where("load.py", 13)),)},
+        stages={root: (replace(loader(0.99), where=Where("load.py", 16)),)},
         sampled=(Sampled(waits, Where("load.py", 6), "spectrum", 50),),
         facts=({"fact": "items", "root": root, "rows": 16, "sizes": sizes},),
         backend="jax",
@@ -459,7 +466,7 @@ def test_items_that_are_drawn_are_worth_keeping_if_they_are_fewer_than_the_draws
     assert ("drawn out of" in first.says) == (found == "repeated-preprocessing")
 
 
-PAINTED = """
+PAINTED = """import numpy, scipy.ndimage
 class Scenes:
     def __getitem__(self, index):
         planes = numpy.zeros((64, 64, 7))
@@ -473,6 +480,7 @@ class Scenes:
     ("inner", "found"),
     [
         ("for x in range(64): planes[y, x, self.kinds[y, x]] = 1", "python-in-pipeline"),
+        ("for x in range(64): planes[y, x] = scipy.ndimage.median_filter(self.kinds[y, x])", "single-worker-loader"),
         ("planes[y] = numpy.eye(7)[self.kinds[y]]", "single-worker-loader"),
     ],
 )
@@ -904,14 +912,23 @@ class Pairs(keras.Model):
         return self.distance(one, other)
 
     def call(self, inputs):
+        {before}
         rows = zip(*[ops.unstack(each, axis={axis}) for each in inputs])
         return ops.stack([self.score(one, other) for one, other in rows])
 """
 
 
-@pytest.mark.parametrize(("axis", "rows", "expected"), [(0, 32, ["loop-in-model"]), (0, 4, []), (1, 32, [])])
-def test_what_a_loop_over_the_examples_calls_is_part_of_it(tmp_path, axis, rows, expected):
-    text = PAIRS.format(axis=axis)
+@pytest.mark.parametrize(
+    ("axis", "rows", "before", "expected"),
+    [
+        (0, 32, "pass", ["loop-in-model"]),
+        (0, 32, "inputs = ops.transpose(inputs, (1, 0, 2))", []),
+        (0, 4, "pass", []),
+        (1, 32, "pass", []),
+    ],
+)
+def test_what_a_loop_over_the_examples_calls_is_part_of_it(tmp_path, axis, rows, before, expected):
+    text = PAIRS.format(axis=axis, before=before)
     (tmp_path / "model.py").write_text(text)
     inside, loop = (text[: text.index(part)].count("\n") + 1 for part in ("return ops.sum", "return ops.stack"))
     tree = Tree()

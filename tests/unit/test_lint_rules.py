@@ -219,6 +219,8 @@ FOUND = {
         layer("steps = tf.shape(x)[1]\nfor t in range(steps):\n    y = cell(x[:, t])\nreturn y"),
         layer("return [f(a, b) for a, b in zip(*[keras.ops.unstack(each) for each in x])]"),
         layer("rows = tf.unstack(x)\nfor row in rows:\n    y = f(row)\nreturn y"),
+        "def loss(y_true, y_pred):\n    y_pred = tf.clip_by_value(y_pred, 0, 1)\n    for row in y_pred:\n"
+        "        f(row)\nmodel.compile('sgd', loss)\n",
         "def loss(y_true, y_pred):\n    for a, b in zip(y_true, y_pred):\n"
         "        f(a, b)\nmodel.compile('sgd', loss)\n",
     ],
@@ -388,6 +390,9 @@ SILENT = {
         layer("for part in x:\n    y = self.dense(part)\nreturn y"),
         layer("for head in range(4):\n    y = x[:, head]\nreturn y"),
         layer("return [x * each for each in keras.ops.unstack(self.scales)]"),
+        layer("return [f(a, b) for a, b in zip(x, keras.ops.unstack(self.scales))]"),
+        layer("q, k, v = (self.split(part) for part in keras.ops.unstack(x, 3, axis=2))\nreturn q"),
+        layer("keep = [i for i in range(x.shape[-1]) if i != 3]\nreturn keep"),
         "def loss(y_true, y_pred):\n    for i in range(len(y_pred)):\n"
         "        f(y_pred[i])\nmodel.compile('sgd', loss)\n",
     ],

@@ -19,9 +19,10 @@ from fitscope.observe.workers import record_workers
 
 MOST_PEEKS = 3
 """Batches that are timed where Keras itself takes them before processes do, for each place that trains."""
-MOST_HELD = 50
-"""Attributes of a dataset whose sizes are noted."""
+MOST_HELD, MOST_COUNTS = 50, 20
+"""Attributes of a dataset whose sizes are noted, and how often that is done for each place that trains."""
 _peeks: Counter[int] = Counter()
+_counts: Counter[int] = Counter()
 
 
 class Function:
@@ -106,7 +107,8 @@ def _note_items(dataset: Any, batch: Any) -> None:
     """How many things a dataset holds under each name, and how many make a batch: some are drawn again and again."""
     try:
         root, rows = training_root(), rows_of(batch)
-        if root is not None and rows is not None:
+        if root is not None and rows is not None and _counts[root] < MOST_COUNTS:
+            _counts[root] += 1
             held = dict(list(vars(dataset).items())[:MOST_HELD])
             sizes = {name: len(value) for name, value in held.items() if _is_list(value)}
             recorder.fact("items", root=root, rows=rows, sizes=sizes)

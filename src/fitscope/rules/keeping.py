@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fitscope.effects import changes_outside, set_later, state_of
+from fitscope.effects import changes_in_place, changes_outside, set_later, state_of
 from fitscope.model import Stage, Where
-from fitscope.names import Function, listed
+from fitscope.names import COMPREHENSIONS, Function, listed
 from fitscope.pipelines import Chain, Link
 from fitscope.rules.case import FEW_LOOKS, Case, Input, counted, share
 from fitscope.rules.input import InputRule, line_of
@@ -26,6 +26,8 @@ BEFORE_ITS_CODE = 44
 MOST_LOOKS = 0.6
 """The share of the looks at a loading method that found it in a function whose results are worth keeping."""
 OF_ITEMS = ("enumerate", "int", "len", "os.path.join", "range", "str", "zip")
+ITS_NUMBER = ""
+"""In the place of the name of a list: the number that a loading method is asked for says which item it is."""
 ONE_DRAWN = listed("choice integers randint randrange")
 """What draws one number or item, unless it is asked for several."""
 SELDOM_AGAIN = 0.6
@@ -177,7 +179,7 @@ def _inside(case: Case, data: Input, stage: Stage) -> _Again | None:
     if script is None or stage.where is None or total < FEW_LOOKS:
         return None
     method = next((each for each in script.functions if each.lineno == stage.where.line), None)
-    known = {name: frozenset[str]() for name in script.parameters(method)} if method is not None else {}
+    known = dict.fromkeys(script.parameters(method), (ITS_NUMBER,)) if method is not None else {}
     for call, drawn in _calls_for_items(script, method, known) if method is not None else ():
         called = _goes_through(script, call)
         spans = [(each.lineno, each.end_lineno or each.lineno) for each in called]
@@ -195,71 +197,72 @@ def _inside(case: Case, data: Input, stage: Stage) -> _Again | None:
 
 
 def _calls_for_items(
-    script: Script, function: Function, known: dict[str, frozenset[str]], depth: int = 2
-) -> Iterator[tuple[ast.Call, frozenset[str]]]:
-    """The calls that a loading method makes, itself and through others, with nothing but what belongs to items.
+    script: Script, function: Function, known: Mapping[str, tuple[str, ...]], depth: int = 2
+) -> Iterator[tuple[ast.Call, str | None]]:
+    """The calls that a loading method makes, itself and through others, with nothing but what belongs to one item.
 
-    With each goes what these items are drawn out of at random. `known`: the same for the parameters.
+    With each goes what that item is drawn out of at random, if it is. `known`: what is known of the parameters.
     """
     for call in script.own_calls(function):
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
         if isinstance(call.func, ast.Attribute) and script.dotted(call.func) is None:
             given.append(call.func.value)
-        drawn = _all_drawn(_drawn_from(script, each, known) for each in given)
-        if drawn is not None:
-            yield call, drawn
+        chosen = _all_chosen(_chosen_by(script, each, known) for each in given)
+        drawn = [each for each in chosen or () if each != ITS_NUMBER]
+        if chosen is not None and (not drawn or len(chosen) == 1):  # pairs of items are more than there are items
+            yield call, next(iter(drawn), None)
         inner = script.function(call.func)
         if inner is None or inner is function or not depth:
             continue
         passed = [(name, script.argument(call, name, at)) for at, name in enumerate(script.parameters(inner))]
-        origins = {name: _drawn_from(script, value, known) for name, value in passed if value is not None}
+        origins = {name: _chosen_by(script, value, known) for name, value in passed if value is not None}
         items = {name: origin for name, origin in origins.items() if origin is not None}
         yield from _calls_for_items(script, inner, items, depth - 1) if items else ()
 
 
-def _all_drawn(parts: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
-    """What all parts together are drawn out of; None if one of them does not belong to an item."""
-    drawn: frozenset[str] = frozenset()
+def _all_chosen(parts: Iterable[tuple[str, ...] | None]) -> tuple[str, ...] | None:
+    """What all parts together are chosen by; None if one of them does not belong to an item."""
+    chosen: tuple[str, ...] = ()
     for part in parts:
         if part is None:
             return None
-        drawn |= part
-    return drawn
+        chosen += part
+    return chosen
 
 
-def _drawn_from(
-    script: Script, node: ast.AST, known: dict[str, frozenset[str]], depth: int = 4
-) -> frozenset[str] | None:
-    """The attributes that a value is picked out of at random; none of them if the number of the item says which.
+def _chosen_by(
+    script: Script, node: ast.AST, known: Mapping[str, tuple[str, ...]], depth: int = 4
+) -> tuple[str, ...] | None:
+    """What says which value this is: the number of the item, or the attributes that it is picked out of at random.
 
-    None if it does not belong to an item at all, or nobody knows.
+    Nothing says it of a constant. None if it does not belong to an item, or nobody knows.
     """
     if isinstance(node, ast.Name):
-        return _all_drawn(
-            known.get(node.id, frozenset() if node.id in ("self", "cls") else None)
+        return _all_chosen(
+            known.get(node.id, () if node.id in ("self", "cls") else None)
             if each.how == "parameter"
-            else _drawn_from(script, each.value, known, depth - 1)
+            else _chosen_by(script, each.value, known, depth - 1)
             if each.how in ("assign", "loop") and each.value is not None and depth
             else None
             for each in script.bindings(node)
             if script.function_of(each.node) is not None
         )
     picked = _picked_out_of(script, node)
-    if picked is not None and not set_later(script, picked):
-        return frozenset({picked.attr})
-    if isinstance(node, ast.Call) and script.called(node) not in OF_ITEMS:
+    if picked is not None and not set_later(script, picked) and not _other_items(script, picked.attr):
+        return (picked.attr,)
+    if isinstance(node, COMPREHENSIONS) or (isinstance(node, ast.Call) and script.called(node) not in OF_ITEMS):
         return None
     if isinstance(node, ast.Attribute) and set_later(script, node):
         return None
     inside = (each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr | ast.keyword))
-    return _all_drawn(_drawn_from(script, each, known, depth) for each in inside)
+    return _all_chosen(_chosen_by(script, each, known, depth) for each in inside)
 
 
 def _picked_out_of(script: Script, node: ast.AST) -> ast.Attribute | None:
     """`self.files` of `self.files[k]`, where k is drawn or one of a batch, and of `random.choice(self.files)`."""
-    if isinstance(node, ast.Call) and _draws_one(script, node) and isinstance(node.args[0], ast.Attribute):
-        return node.args[0]
-    if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Attribute):
+    if isinstance(node, ast.Call) and _draws_one(script, node):
+        return _own_attribute(node.args[0])
+    if not isinstance(node, ast.Subscript):
         return None
     index = node.slice
     bindings = script.bindings(index) if isinstance(index, ast.Name) else []
@@ -267,7 +270,12 @@ def _picked_out_of(script: Script, node: ast.AST) -> ast.Attribute | None:
         each.how == "loop" or (each.how == "assign" and each.value is not None and _draws_one(script, each.value))
         for each in bindings
     )
-    return node.value if one or _draws_one(script, index) else None
+    return _own_attribute(node.value) if one or _draws_one(script, index) else None
+
+
+def _own_attribute(node: ast.AST) -> ast.Attribute | None:
+    own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return node if own and isinstance(node, ast.Attribute) else None
 
 
 def _draws_one(script: Script, node: ast.AST) -> bool:
@@ -277,13 +285,26 @@ def _draws_one(script: Script, node: ast.AST) -> bool:
     return 1 <= len(node.args) <= most and not node.keywords
 
 
-def _new_ones(case: Case, data: Input, drawn: frozenset[str]) -> tuple[int, float]:
+def _other_items(script: Script, name: str) -> bool:
+    """Whether a list that an object keeps gets other items later on; another order is nothing new."""
+    for node, changed in changes_in_place(script):
+        what = changed
+        while isinstance(what, ast.Subscript):
+            what = what.value
+        reorders = isinstance(node, ast.Call) and script.called(node).rpartition(".")[2] in ("shuffle", "sort")
+        later = getattr(script.function_of(node), "name", "") != "__init__"
+        if isinstance(what, ast.Attribute) and what.attr == name and later and not reorders:
+            return True
+    return False
+
+
+def _new_ones(case: Case, data: Input, drawn: str) -> tuple[int, float]:
     """How many items there are to draw from, and the share of all draws that is new; all, where that is not known."""
     for fact in case.facts("items", data.region):
-        sizes = [fact["sizes"].get(name) for name in drawn]
-        if len(sizes) == 1 and sizes[0]:
+        size = fact["sizes"].get(drawn)
+        if size:
             draws = max(1, fact["rows"] * data.region.steps)
-            return sizes[0], sizes[0] * (1 - math.exp(-draws / sizes[0])) / draws
+            return size, size * (1 - math.exp(-draws / size)) / draws
     return 0, 1.0
 
 

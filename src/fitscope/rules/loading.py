@@ -20,6 +20,8 @@ CHEAPER_THAN_KEEPING = 39
 """The rank of tiny calls: to keep their results (`repeated-preprocessing`) would still hand on each of them."""
 CHEAPER_THAN_WORKERS = 43
 """The rank of work on single values: as work on arrays it takes next to nothing, while workers share all of it."""
+OF_ARRAYS = ("PIL.", "cv2.", "keras.", "librosa.", "numpy.", "scipy.", "skimage.", "tensorflow.", "torch.")
+"""What works on whole arrays, also in a loop."""
 MOSTLY_THERE = 0.6
 """The share of looks at the loading code from which on a line is what it does."""
 
@@ -104,20 +106,26 @@ def _is_loop(case: Case, line: Line | None) -> bool:
 
 
 def _is_number_by_number(case: Case, line: Line | None) -> bool:
-    """Whether the loading code is mostly found in a loop within a loop, where it works on single values."""
-    script = case.script_of(line.where.file) if line is not None and line.share >= MOSTLY_THERE else None
-    if script is None or line is None:
+    """Whether the loading code is mostly found in a loop within a loop, on single values: `out[y, x] = …`."""
+    if line is None or line.share < MOSTLY_THERE or line.doing:
         return False
-    around = [
-        node
-        for node in script.parents
-        if isinstance(node, ast.stmt) and node.lineno <= line.where.line <= (node.end_lineno or node.lineno)
-    ]
-    return (
-        len(working_loops(script, max(around, key=lambda node: (node.lineno, node.col_offset)))) >= 2
-        if around
-        else False
-    )
+    script, number = case.script_of(line.where.file), line.where.line
+    nodes = script.parents if script is not None else ()
+    there = [each for each in nodes if isinstance(each, ast.stmt) and each.lineno <= number <= (each.end_lineno or 0)]
+    if script is None or not there:
+        return False
+    statement = max(there, key=lambda node: (node.lineno, node.col_offset))
+    loops = [loop for loop in working_loops(script, statement) if isinstance(loop, ast.For)]
+    calls = [script.called(node) for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    if len(loops) < 2 or any(name.startswith(OF_ARRAYS) for name in calls):
+        return False
+    counted_by = [_names_in(loop.target) for loop in loops[:2]]
+    cells = [_names_in(node.slice) for node in ast.walk(statement) if isinstance(node, ast.Subscript)]
+    return any(all(names & cell for names in counted_by) for cell in cells)
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 def _scalar_loops(script: Script, function: Function) -> Iterable[ast.ListComp | ast.GeneratorExp | ast.For]:

@@ -183,8 +183,9 @@ def _of_forward(case: Case, region: Region, lines: list[Line]) -> float:
 def _goes_over_tensor(script: Script, loop: Looping, inner: Inner, tensors: frozenset[str]) -> bool:
     """Whether a loop goes through a tensor, or counts along one of its axes."""
     source, _ = _head(script, loop)
-    if _unstacks(script, source):
-        return script.depends(source, tensors)
+    taken = _unstacked(script, source)
+    if taken or not isinstance(loop, ast.For):
+        return any(script.depends(each, tensors) for each in taken)
     sources = [source]
     if isinstance(source, ast.Call):
         name = script.called(source)
@@ -198,31 +199,54 @@ def _goes_over_tensor(script: Script, loop: Looping, inner: Inner, tensors: froz
 
 
 def _head(script: Script, loop: Looping) -> tuple[ast.expr, ast.expr]:
-    """What a loop or a comprehension goes through, also where it has a name, and what it names each."""
+    """What a loop or a comprehension goes through, also where that has a name, and what it names each."""
     head = loop if isinstance(loop, ast.For) else loop.generators[0]
     values = script.values(head.iter) if isinstance(head.iter, ast.Name) else []
-    source = values[0] if len(values) == 1 and isinstance(values[0], ast.Call) else head.iter
-    return source, head.target
+    source = values[0] if len(values) == 1 else head.iter
+    named = isinstance(source, ast.Call) and script.called(source) in ("enumerate", "range", "zip", *UNSTACK)
+    return source if named else head.iter, head.target
 
 
-def _unstacks(script: Script, source: ast.expr) -> list[ast.Call]:
-    """The calls in what a loop goes through that take a tensor apart."""
-    return [node for node in ast.walk(source) if isinstance(node, ast.Call) and script.called(node) in UNSTACK]
+def _unstacked(script: Script, source: ast.expr, *, first: bool = False) -> list[ast.expr]:
+    """The tensors that a loop's source takes apart, into more than a few; `first`: along their first axis."""
+    found = []
+    for node in ast.walk(source):
+        if not isinstance(node, ast.Call) or script.called(node) not in UNSTACK or not node.args:
+            continue
+        torch = script.called(node) == "torch.unbind"
+        axis = script.argument(node, "dim", 1) if torch else script.argument(node, "axis", 2)
+        number = None if torch else script.literal(script.argument(node, "num", 1))
+        if isinstance(number, int) and number < FEW_ROUNDS:
+            continue
+        if not first or axis is None or script.literal(axis) == 0:
+            # `unstack(each) for each in inputs`: it is the inputs that are taken apart.
+            bindings = script.bindings(node.args[0]) if isinstance(node.args[0], ast.Name) else []
+            found += [each.value for each in bindings if each.how == "loop" and each.value] or [node.args[0]]
+    return found
 
 
-def _goes_over_examples(script: Script, loop: Looping) -> bool:
-    """Whether it is the first axis of a tensor that a loop goes through."""
+def _goes_over_examples(script: Script, loop: Looping, inner: Inner) -> bool:
+    """Whether it is the first axis of what the model was given that a loop goes through."""
     source, _ = _head(script, loop)
-    axes = [
-        script.argument(call, "dim", 1) if script.called(call) == "torch.unbind" else script.argument(call, "axis", 2)
-        for call in _unstacks(script, source)
-    ]
+    taken = _unstacked(script, source, first=True)
     if isinstance(source, ast.Call) and script.called(source) == "range" and source.args:
-        size = source.args[-1]
+        size = source.args[0 if len(source.args) == 1 else 1]
         values = script.values(size)
         size = values[0] if len(values) == 1 else size
-        axes.append(size.slice if isinstance(size, ast.Subscript) else size)
-    return bool(axes) and all(axis is None or script.literal(axis) == 0 for axis in axes)
+        if isinstance(size, ast.Subscript) and script.literal(size.slice) == 0:
+            taken = [each for each in ast.walk(size.value) if isinstance(each, ast.Name) and each.id in inner.tensors]
+    return inner.kind != "train_step" and any(_as_given(script, each, inner) for each in taken)
+
+
+def _as_given(script: Script, node: ast.expr, inner: Inner) -> bool:
+    """Whether this is a parameter of the model, or a part of one, that nothing has turned or folded before."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return (
+        isinstance(node, ast.Name)
+        and node.id in inner.tensors
+        and all(each.how == "parameter" for each in script.bindings(node))
+    )
 
 
 def _called_in_loops(case: Case, region: Region) -> tuple[list[Line], Where] | None:
@@ -246,16 +270,19 @@ def _loops_over_examples(script: Script) -> Iterable[Looping]:
         tensors = script.spread(inner.function, inner.tensors)
         loops = [node for node in script.own(inner.function) if isinstance(node, LOOPS)]
         over_tensors = [loop for loop in loops if _goes_over_tensor(script, loop, inner, tensors)]
-        yield from (loop for loop in over_tensors if _goes_over_examples(script, loop))
+        yield from (loop for loop in over_tensors if _goes_over_examples(script, loop, inner))
 
 
-def _called_in(script: Script, loop: ast.AST, depth: int = 4) -> list[Function]:
+def _called_in(script: Script, loop: ast.AST) -> list[Function]:
     """The functions of the script that a loop calls, those that these call, and the `call` of layers."""
     called: list[Function] = []
-    for call in ast.walk(loop) if depth else ():
-        function = script.function(call.func) or _called_layer(script, call) if isinstance(call, ast.Call) else None
-        if function is not None and function not in called:
-            called += [function, *_called_in(script, function, depth - 1)]
+    waiting = [loop]
+    while waiting:
+        calls = [node for node in ast.walk(waiting.pop(0)) if isinstance(node, ast.Call)]
+        for function in (script.function(call.func) or _called_layer(script, call) for call in calls):
+            if function is not None and function not in called:
+                called.append(function)
+                waiting.append(function)
     return called
 
 
