@@ -274,8 +274,9 @@ def _picked_out_of(script: Script, node: ast.AST) -> ast.Attribute | None:
 
 
 def _own_attribute(node: ast.AST) -> ast.Attribute | None:
-    own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
-    return node if own and isinstance(node, ast.Attribute) else None
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        return node
+    return None
 
 
 def _draws_one(script: Script, node: ast.AST) -> bool:

@@ -366,7 +366,7 @@ def _calls_layers(script: Script, loop: ast.For) -> bool:
     return any(isinstance(call.func, ast.Subscript) or script.is_layer(call.func) for call in calls)
 
 
-def _takes_rows(script: Script, loop: Looping, inner: Inner) -> bool:
+def _takes_rows(script: Script, loop: ast.For, inner: Inner) -> bool:
     """`y_pred[row]` with the variable of a loop of more than a few rounds: one example at a time."""
     _, target = _head(script, loop)
     if not isinstance(target, ast.Name) or (script.rounds(loop) or 0) < FEW_ROUNDS:
