@@ -175,6 +175,16 @@ def test_the_list_names_the_files_of_each_script_oldest_first(folder, answer):
     ]
 
 
+def test_copied_runs_are_listed_in_the_order_in_which_they_were_recorded(folder, answer):
+    for name, started, copied in (("second", 200.0, 1), ("first", 100.0, 2)):
+        path = folder / ".fitscope" / f"{name}.run"
+        sink(path, started=started).close()
+        os.utime(path, (copied, copied))
+    code, out, _ = answer("list")
+    assert code == 0
+    assert [line.split()[-1] for line in out.splitlines() if ".run" in line] == ["first.run", "second.run"]
+
+
 def test_the_time_per_step_over_time_is_drawn_where_a_script_has_several_runs(folder, answer, recording, clock):
     for number, steps in enumerate((3, 4)):
         path = folder / ".fitscope" / f"{number}.run"
