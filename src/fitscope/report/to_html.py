@@ -57,11 +57,7 @@ def rendered(template: str, styles: list[str], *, framed: bool = False, **values
     page = environment.get_template(template).render(
         style=Markup(style), policy=_policy(style, framed), framed=framed, **values
     )
-    return page.translate(_CONTROLS).encode("utf-8", "replace").decode("utf-8")
-
-
-_CONTROLS = dict.fromkeys((code for code in (*range(32), 127) if chr(code) not in "\t\n\r"), "\ufffd")
-"""A browser drops some of them and a terminal obeys them: names keep a mark in their place."""
+    return words.harmless(page).encode("utf-8", "replace").decode("utf-8")
 
 
 def in_a_frame(report: Report) -> str:
