@@ -289,7 +289,7 @@ def _region(sides: Sides, pair: Pair) -> RegionChange:
             high=middle * math.expm1(estimate.high),
             verdict=estimate.verdict,
         ),
-        parts=tuple(sorted(_parts(a, b, middle), key=lambda part: -abs(part.change.after - part.change.before))),
+        parts=tuple(sorted(_parts(a, b, middle), key=lambda part: -abs(part.change.difference))),
     )
 
 

@@ -34,6 +34,11 @@ def seconds(value: float) -> str:
     return f"{_three_figures(value * 1e6)} µs"
 
 
+def difference(value: float) -> str:
+    """Seconds more or less: +1.20 ms, -350 µs."""
+    return ("+" if value >= 0 else "-") + seconds(abs(value))
+
+
 def share(value: float) -> str:
     """A part of a whole: 81 %, 4.2 %, 0.3 %, <0.1 %."""
     percent = value * 100

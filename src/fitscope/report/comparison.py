@@ -30,7 +30,17 @@ def to_json(comparison: Comparison, gate: str | None = None) -> str:
 
 def comparison_value(comparison: Comparison, gate: str | None = None) -> dict[str, Any]:
     """All of it as a value."""
-    return {"schema": SCHEMA, "fitscope": __version__, "gate": gate, **asdict(comparison)}
+    value = {"schema": SCHEMA, "fitscope": __version__, "gate": gate, **asdict(comparison)}
+    return {**value, "regions": [_region(region) for region in comparison.regions]}
+
+
+def _region(region: RegionChange) -> dict[str, Any]:
+    parts = [{**asdict(part), "change": _change(part.change)} for part in region.parts]
+    return {**asdict(region), "per_step": _change(region.per_step), "parts": parts}
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {**asdict(change), "difference": change.difference}
 
 
 def to_terminal(comparison: Comparison, out: Console, gate: tuple[str, float] | None = None) -> None:
@@ -155,13 +165,8 @@ def _rows(region: RegionChange) -> Iterator[tuple[str, str, str, str, str]]:
 
 
 def _cells(change: Change) -> tuple[str, str, str, str]:
-    difference = signed(change.after - change.before)
-    return words.seconds(change.before), words.seconds(change.after), difference, seen(change.verdict)
-
-
-def signed(seconds: float) -> str:
-    """A difference: +1.20 ms, -350 µs."""
-    return ("+" if seconds >= 0 else "-") + words.seconds(abs(seconds))
+    before, after, difference = words.seconds(change.before), words.seconds(change.after), change.difference
+    return before, after, words.difference(difference), seen(change.verdict)
 
 
 def seen(verdict: str) -> str:

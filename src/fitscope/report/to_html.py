@@ -105,6 +105,7 @@ def numbered(value: Any, path: str = "") -> Any:
 
 FORMATS: dict[str, Callable[[Any], str]] = {
     "seconds": words.seconds,
+    "difference": words.difference,
     "share": words.share,
     "size": words.size,
     "cores": lambda value: f"{value:.1f}",
