@@ -20,7 +20,7 @@ from statistics import fmean, median
 from typing import Any
 
 from fitscope import words
-from fitscope.baseline import ONCE, Digest, Trained, gather
+from fitscope.baseline import OFF_FOR_A_SECOND, ONCE, Digest, Trained, gather
 from fitscope.model import Change, Comparison, FitscopeError, PartChange, RegionChange, Side, Where
 
 CONFIDENCE = 0.98
@@ -29,7 +29,8 @@ BETWEEN = 0.011
 """One standard deviation between processes that run the same script, at their calmest: as far as runs on a shared
 virtual machine were seen to differ."""
 UNKNOWN_DOUBT = 0.06
-"""How far a run is taken to be off where it is too short or has too few epochs to tell which of them were calm."""
+"""How far a run is taken to be off where it is too short or has too few epochs to tell which of them were calm; a
+very short one by more."""
 WEIGHT = 4
 """How many degrees of freedom that guess is worth against what repeated runs show."""
 TRUSTED = 10
@@ -153,8 +154,11 @@ class _Estimate:
 
 def _guess(runs: Sequence[Trained]) -> float:
     """How far apart such runs are taken to lie before one looks."""
-    doubts = [UNKNOWN_DOUBT if run.doubt is None else run.doubt for run in runs]
-    return math.hypot(BETWEEN, math.sqrt(fmean(each**2 for each in doubts)))
+    return math.hypot(BETWEEN, math.sqrt(fmean(_doubt(run) ** 2 for run in runs)))
+
+
+def _doubt(run: Trained) -> float:
+    return math.hypot(UNKNOWN_DOUBT, OFF_FOR_A_SECOND / run.seconds) if run.doubt is None else run.doubt
 
 
 def _estimate(a: Sequence[float], b: Sequence[float], usual: float, confidence: float = CONFIDENCE) -> _Estimate:

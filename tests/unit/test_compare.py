@@ -138,6 +138,14 @@ def test_a_run_that_was_disturbed_for_most_of_the_time_is_no_measure():
     )
 
 
+def test_a_run_of_few_epochs_is_short_and_not_disturbed():
+    found = compare_runs([run(cut(*[0.01] * 3))], [run(cut(*[0.03] * 3))])
+    assert (found.verdict, found.doubts) == (SLOWER, ())
+    assert cut(*[0.01] * 3, foreign=[0.0, 1.0, 1.0]).disturbed
+    short, long = (compare_runs([run(cut(*[each] * 3))] * 1, [run(cut(*[each] * 3))]) for each in (0.001, 0.1))
+    assert short.high > 1.5 > 1.3 > long.high
+
+
 def test_a_long_and_steady_run_says_more_than_a_short_or_wandering_one():
     def width(epochs, wanders):
         values = NormalDist(0.01, 0.01 * wanders).quantiles(epochs + 1)
