@@ -66,7 +66,7 @@ def to_markdown(comparison: Comparison, gate: tuple[str, float] | None = None) -
     lines += ["", *(escaped(line) + "  " for line in below(comparison, gate))]
     for region in comparison.regions:
         lines += ["", f"`{region.call}` {escaped(words.place(region.where))}".rstrip(), ""]
-        lines += ["| | A | B | difference | |", "|---|--:|--:|--:|---|"]
+        lines += ["| | A | B | difference | seen |", "|---|--:|--:|--:|---|"]
         for cells in _rows(region):
             lines.append("| " + " | ".join(escaped(cell) for cell in cells) + " |")
     lines += ["", "| | runs | commit | recorded | script took |", "|---|--:|---|---|--:|"]
@@ -137,7 +137,7 @@ def below(comparison: Comparison, gate: tuple[str, float] | None) -> Iterator[st
 
 def _table(region: RegionChange) -> Table:
     table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True, overflow="ellipsis", width=34)
+    table.add_column()  # the only one that may become narrower
     table.add_column(justify="right", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
@@ -145,7 +145,9 @@ def _table(region: RegionChange) -> Table:
     table.add_row("", Text("A", style="dim"), Text("B", style="dim"), "", "")
     for label, before, after, difference, said in _rows(region):
         style = COLORS.get(said, "dim" if said else "")
-        table.add_row(Text(label), before, after, difference, Text(said, style=style))
+        table.add_row(
+            Text(label, no_wrap=True, overflow="ellipsis"), before, after, difference, Text(said, style=style)
+        )
     return table
 
 
@@ -171,7 +173,7 @@ def _cells(change: Change) -> tuple[str, str, str, str]:
 
 def seen(verdict: str) -> str:
     """A verdict in a cell of a table."""
-    return verdict if verdict != "no difference seen" else "not seen"
+    return verdict.removesuffix(" seen")
 
 
 def label(phase: str, name: str) -> str:
