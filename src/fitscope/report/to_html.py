@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -156,7 +157,11 @@ def _environment() -> Environment:
 def _name(text: str, longest: int = LONGEST_NAME) -> Markup:
     """A name of the user's: kept apart from the text around it whatever its direction, and not without end."""
     short = text if len(text) <= longest else f"{text[: longest - 1]}…"
-    return Markup("<bdi>{}</bdi>").format(short)
+    return Markup("<bdi>{}</bdi>").format(Markup("<wbr>").join(_JOINTS.split(short)))
+
+
+_JOINTS = re.compile(r"(?<=[._])(?=[^\W\d_])")
+"""Where a long name may go on in the next line: Logger.|on_train_|batch_|end."""
 
 
 def _place(where: dict[str, Any] | None) -> Markup:
