@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
+from typing import Any, NamedTuple
 
 from fitscope import words
 from fitscope.baseline import OFF_FOR_A_SECOND, ONCE, Digest, Trained, gather
@@ -82,14 +82,11 @@ def compare_runs(a: Sequence[Digest], b: Sequence[Digest], limit: float = LIMIT)
     sides = _finely(sides, pairs)
     lacking = tuple(_too_little(sides, pairs))
     estimate = None if lacking else _whole(sides, pairs)
-    uneven = dict(_uneven(sides, pairs))
-    verdict = estimate.verdict if estimate else UNKNOWN
-    if verdict != SLOWER and "B" in uneven:
-        verdict = UNKNOWN  # at its calmest B is not slower; how it usually is, that does not tell
+    uneven = list(_uneven(sides, pairs))
     return Comparison(
         a=_described(a),
         b=_described(b),
-        verdict=verdict,
+        verdict=_verdict(estimate, max((each.unrest for each in uneven if each.side == "B"), default=0.0)),
         times=math.exp(estimate.difference) if estimate else None,
         low=math.exp(estimate.low) if estimate else None,
         high=math.exp(estimate.high) if estimate else None,
@@ -99,8 +96,17 @@ def compare_runs(a: Sequence[Digest], b: Sequence[Digest], limit: float = LIMIT)
         regions=() if lacking else tuple(_region(sides, pair) for pair in pairs),
         same_machine=all(a[-1].machine.get(key) == b[-1].machine.get(key) for key in MACHINE),
         differences=tuple(_differences(a[-1], b[-1])),
-        doubts=(*_disturbances(a, b), *uneven.values(), *_unmatched(a, b, pairs), *lacking),
+        doubts=(*_disturbances(a, b), *(each.says for each in uneven), *_unmatched(a, b, pairs), *lacking),
     )
+
+
+def _verdict(estimate: _Estimate | None, unrest: float) -> str:
+    """What the calmest moments tell of B, of which the usual ones may take so much longer."""
+    if estimate is None:
+        return UNKNOWN
+    if unrest and estimate.verdict != SLOWER and estimate.high + math.log1p(unrest) >= 0:
+        return UNKNOWN  # at its calmest B is not slower; how it usually is, that does not tell
+    return estimate.verdict
 
 
 def side(*names: str) -> list[Digest]:
@@ -354,7 +360,15 @@ def _disturbances(a: Sequence[Digest], b: Sequence[Digest]) -> Iterator[str]:
             yield f"{left_out} of {name} left out: other programs used {cores:.1f} processors."
 
 
-def _uneven(sides: Sides, pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
+class _Uneven(NamedTuple):
+    """A side whose steps usually take so much longer than at their calmest, and what is said of it."""
+
+    side: str
+    unrest: float
+    says: str
+
+
+def _uneven(sides: Sides, pairs: Sequence[Pair]) -> Iterator[_Uneven]:
     """The side whose steps are far less even: what comes now and then is not in the calmest, which are compared."""
     for pair in pairs:
         known = [
@@ -365,8 +379,9 @@ def _uneven(sides: Sides, pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
         if a is None or b is None or abs(a - b) < UNEVEN:
             continue
         name, unrest = ("A", a) if a > b else ("B", b)
-        yield (
+        yield _Uneven(
             name,
+            unrest,
             f"The steps of {name} are uneven: usually {words.share(unrest)} longer than at their calmest, which is "
             "what is compared here. Other programs may be why, or something in the training that is slow now and "
             "then.",

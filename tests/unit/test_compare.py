@@ -186,7 +186,16 @@ def test_runs_with_neighbors_that_slow_them_down_are_compared_by_their_calmest_e
     found = compare_runs([run(quiet)], [run(noisy)])
     assert found.verdict == gate(found, 0.05) == UNKNOWN
     assert any("The steps of B are uneven: usually 25 % longer" in line for line in found.doubts)
+    assert forms.verdict(found).startswith("Cannot say: at its calmest B takes 0.0 % ")
     assert not compare_runs([run(noisy)], [run(noisy)]).doubts
+
+
+def test_uneven_steps_that_are_faster_even_as_they_usually_are_are_faster():
+    quiet = cut(*[0.03] * 30)
+    found = compare_runs([run(quiet)], [run(cut(*[0.0125 if n % 3 else 0.01 for n in range(30)]))])
+    assert found.verdict == FASTER
+    assert gate(found, 0.05) == SAME
+    assert any("The steps of B are uneven" in line for line in found.doubts)
 
 
 def test_what_is_slow_in_most_epochs_passes_no_gate_because_of_the_others():

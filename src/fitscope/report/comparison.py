@@ -90,6 +90,8 @@ def verdict(comparison: Comparison) -> str:
     if comparison.verdict == "no difference seen":
         possible = f"anything from {_percent(low)} to {_percent(high)} is possible"
         return f"No difference seen: {more} time per step; {possible}."
+    if comparison.verdict == "cannot say":
+        return f"Cannot say: at its calmest B takes {more} time per step, but its steps are uneven."
     ends = sorted((abs(low - 1), abs(high - 1)))
     side = "more" if low > 1 else "less"
     between = f"between {words.share(ends[0])} and {words.share(ends[1])} {side}"
