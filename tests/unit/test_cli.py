@@ -86,6 +86,7 @@ def test_a_mistake_of_the_user_is_one_sentence_and_an_exit_code(folder, words, c
         (["run", "-o", "train.py", "train.py"], "train.py exists and is not a run file"),
         (["run", "--repeat", "3", "train.py"], "say where to keep the runs"),
         (["run", "--repeat", "3", "-o", "train.py", "train.py"], "train.py is no folder"),
+        (["run", "--repeat", "3", "--trace", "-o", "runs", "train.py"], "runs that are traced are no measure"),
         (["run", "--", "no_such_program"], "no_such_program cannot be started: No such file or directory"),
         (["nosuch"], "No such command 'nosuch'"),
     ],
