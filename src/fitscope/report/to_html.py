@@ -160,8 +160,8 @@ def _name(text: str, longest: int = LONGEST_NAME) -> Markup:
     return Markup("<bdi>{}</bdi>").format(Markup("<wbr>").join(_JOINTS.split(short)))
 
 
-_JOINTS = re.compile(r"(?<=[._])(?=[^\W\d_])")
-"""Where a long name may go on in the next line: Logger.|on_train_|batch_|end."""
+_JOINTS = re.compile(r"(?<=\w\.)(?=[^\W\d])")
+"""Where a long name may go on in the next line: Logger.|on_train_batch_end."""
 
 
 def _place(where: dict[str, Any] | None) -> Markup:
