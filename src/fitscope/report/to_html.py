@@ -110,7 +110,7 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "share": words.share,
     "size": words.size,
     "cores": lambda value: f"{value:.1f}",
-    "times": lambda value: f"{value:.0f}" if value >= 9.95 else f"{value:.1f}",
+    "times": lambda value: f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}",
     "number": lambda value: f"{value:,.0f}",
     "gigaflops": gigaflops,
     "evidence": lambda value: words.evidence(Evidence(value["what"], float(value["value"]), value["unit"])),
