@@ -161,7 +161,7 @@ def _name(text: str, longest: int = LONGEST_NAME) -> Markup:
 
 
 _JOINTS = re.compile(r"(?<=\w\.)(?=[^\W\d])")
-"""Where a long name may go on in the next line: Logger.|on_train_batch_end."""
+"""Where a long name may go on in the next line of a narrow page: Logger.|on_train_batch_end."""
 
 
 def _place(where: dict[str, Any] | None) -> Markup:
