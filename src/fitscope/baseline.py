@@ -105,7 +105,8 @@ class Trained:
     @property
     def disturbed(self) -> bool:
         """Whether other programs were busy for most of the time."""
-        return len(calm(self.blocks)) < max(LEAST_BLOCKS, len(self.blocks) / 4) if self.blocks else False
+        enough = min(len(self.blocks), max(LEAST_BLOCKS, len(self.blocks) / 4))
+        return len(calm(self.blocks)) < enough
 
     @property
     def unrest(self) -> float | None:

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
+from typing import Any, NamedTuple
 
 from fitscope import words
-from fitscope.baseline import ONCE, Digest, Trained, gather
+from fitscope.baseline import OFF_FOR_A_SECOND, ONCE, Digest, Trained, gather
 from fitscope.model import Change, Comparison, FitscopeError, PartChange, RegionChange, Side, Where
 
 CONFIDENCE = 0.98
@@ -29,7 +29,8 @@ BETWEEN = 0.011
 """One standard deviation between processes that run the same script, at their calmest: as far as runs on a shared
 virtual machine were seen to differ."""
 UNKNOWN_DOUBT = 0.06
-"""How far a run is taken to be off where it is too short or has too few epochs to tell which of them were calm."""
+"""How far a run is taken to be off where it is too short or has too few epochs to tell which of them were calm; a
+very short one by more."""
 WEIGHT = 4
 """How many degrees of freedom that guess is worth against what repeated runs show."""
 TRUSTED = 10
@@ -81,14 +82,11 @@ def compare_runs(a: Sequence[Digest], b: Sequence[Digest], limit: float = LIMIT)
     sides = _finely(sides, pairs)
     lacking = tuple(_too_little(sides, pairs))
     estimate = None if lacking else _whole(sides, pairs)
-    uneven = dict(_uneven(sides, pairs))
-    verdict = estimate.verdict if estimate else UNKNOWN
-    if verdict != SLOWER and "B" in uneven:
-        verdict = UNKNOWN  # at its calmest B is not slower; how it usually is, that does not tell
+    uneven = list(_uneven(sides, pairs))
     return Comparison(
         a=_described(a),
         b=_described(b),
-        verdict=verdict,
+        verdict=_verdict(estimate, max((each.unrest for each in uneven if each.side == "B"), default=0.0)),
         times=math.exp(estimate.difference) if estimate else None,
         low=math.exp(estimate.low) if estimate else None,
         high=math.exp(estimate.high) if estimate else None,
@@ -98,8 +96,17 @@ def compare_runs(a: Sequence[Digest], b: Sequence[Digest], limit: float = LIMIT)
         regions=() if lacking else tuple(_region(sides, pair) for pair in pairs),
         same_machine=all(a[-1].machine.get(key) == b[-1].machine.get(key) for key in MACHINE),
         differences=tuple(_differences(a[-1], b[-1])),
-        doubts=(*_disturbances(a, b), *uneven.values(), *_unmatched(a, b, pairs), *lacking),
+        doubts=(*_disturbances(a, b), *(each.says for each in uneven), *_unmatched(a, b, pairs), *lacking),
     )
+
+
+def _verdict(estimate: _Estimate | None, unrest: float) -> str:
+    """What the calmest moments tell of B, of which the usual ones may take so much longer."""
+    if estimate is None:
+        return UNKNOWN
+    if unrest and estimate.verdict != SLOWER and estimate.high + math.log1p(unrest) >= 0:
+        return UNKNOWN  # at its calmest B is not slower; how it usually is, that does not tell
+    return estimate.verdict
 
 
 def side(*names: str) -> list[Digest]:
@@ -153,8 +160,11 @@ class _Estimate:
 
 def _guess(runs: Sequence[Trained]) -> float:
     """How far apart such runs are taken to lie before one looks."""
-    doubts = [UNKNOWN_DOUBT if run.doubt is None else run.doubt for run in runs]
-    return math.hypot(BETWEEN, math.sqrt(fmean(each**2 for each in doubts)))
+    return math.hypot(BETWEEN, math.sqrt(fmean(_doubt(run) ** 2 for run in runs)))
+
+
+def _doubt(run: Trained) -> float:
+    return math.hypot(UNKNOWN_DOUBT, OFF_FOR_A_SECOND / run.seconds) if run.doubt is None else run.doubt
 
 
 def _estimate(a: Sequence[float], b: Sequence[float], usual: float, confidence: float = CONFIDENCE) -> _Estimate:
@@ -289,7 +299,7 @@ def _region(sides: Sides, pair: Pair) -> RegionChange:
             high=middle * math.expm1(estimate.high),
             verdict=estimate.verdict,
         ),
-        parts=tuple(sorted(_parts(a, b, middle), key=lambda part: -abs(part.change.after - part.change.before))),
+        parts=tuple(sorted(_parts(a, b, middle), key=lambda part: -abs(part.change.difference))),
     )
 
 
@@ -350,7 +360,15 @@ def _disturbances(a: Sequence[Digest], b: Sequence[Digest]) -> Iterator[str]:
             yield f"{left_out} of {name} left out: other programs used {cores:.1f} processors."
 
 
-def _uneven(sides: Sides, pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
+class _Uneven(NamedTuple):
+    """A side whose steps usually take so much longer than at their calmest, and what is said of it."""
+
+    side: str
+    unrest: float
+    says: str
+
+
+def _uneven(sides: Sides, pairs: Sequence[Pair]) -> Iterator[_Uneven]:
     """The side whose steps are far less even: what comes now and then is not in the calmest, which are compared."""
     for pair in pairs:
         known = [
@@ -361,8 +379,9 @@ def _uneven(sides: Sides, pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
         if a is None or b is None or abs(a - b) < UNEVEN:
             continue
         name, unrest = ("A", a) if a > b else ("B", b)
-        yield (
+        yield _Uneven(
             name,
+            unrest,
             f"The steps of {name} are uneven: usually {words.share(unrest)} longer than at their calmest, which is "
             "what is compared here. Other programs may be why, or something in the training that is slow now and "
             "then.",

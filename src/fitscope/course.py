@@ -109,10 +109,10 @@ def _outliers(
         reverse=True,
     )
     apart, before = _apart(run, list(durations)), _before(durations)
-    seconds_of = {root: _Seconds(run.ticks, root, each, owner, far) for root, each in durations.items()}
+    seconds_of = {root: _Seconds(run.ticks, root, each, owner, usual, far) for root, each in durations.items()}
     for seconds, root, at in sorted(found[:MOST_OUTLIERS], key=lambda item: (before[item[1]], item[2])):
         first = round(at * apart) in {0, *(mark.steps for mark in marks if mark.root == root)}
-        phase, name, extra = seconds_of[root].blamed(at, seconds - usual, first=first)
+        phase, name, extra = seconds_of[root].blamed(at, first=first)
         yield Outlier(
             step=round((before[root] + at) * apart) + 1,
             first=first,
@@ -135,26 +135,33 @@ def _before(durations: dict[int, tuple[float, ...]]) -> dict[int, int]:
 
 
 class _Seconds:
-    """The seconds in which the steps of a root ended, each with its parts, and what these usually take per step."""
+    """The seconds in which the steps of a root ended, each with its parts, and what these usually take per step.
+
+    Seconds in which none ended go with the next: a step may take several, and where the device works on alone, what
+    steps took is known only when somebody waits for it.
+    """
 
     def __init__(
-        self, ticks: Sequence[Tick], root: int, durations: tuple[float, ...], owner: Owner, far: float
+        self, ticks: Sequence[Tick], root: int, durations: tuple[float, ...], owner: Owner, usual: float, far: float
     ) -> None:
         self._ends: list[int] = []
         self._parts: list[dict[tuple[str, str], float]] = []
         self._counts: list[int] = []
+        self._excess = [duration - usual if duration > far else 0.0 for duration in durations]
+        parts: dict[tuple[str, str], float] = defaultdict(float)
         ordinary: dict[tuple[str, str], float] = defaultdict(float)
         every: dict[tuple[str, str], float] = defaultdict(float)
         steps = ordinary_steps = 0
         for tick in ticks:
             count = tick.steps.get(root, 0)
-            parts: dict[tuple[str, str], float] = defaultdict(float)
             for node, seconds in tick.spent.items():
                 part = owner(node)
                 if part is not None and _within_steps(*part):
                     parts[part] += seconds
                     every[part] += seconds
-            if count and max(durations[steps : steps + count], default=0.0) <= far:
+            if not count:
+                continue
+            if max(durations[steps : steps + count], default=0.0) <= far:
                 ordinary_steps += count
                 for part, seconds in parts.items():
                     ordinary[part] += seconds
@@ -162,15 +169,17 @@ class _Seconds:
             self._ends.append(steps)
             self._parts.append(parts)
             self._counts.append(count)
+            parts = defaultdict(float)
         known, number = (ordinary, ordinary_steps) if ordinary_steps else (every, steps)
         rare = ("compile", *BETWEEN_EPOCHS)
         self._usual = {part: seconds / number for part, seconds in known.items() if number and part[0] not in rare}
 
-    def blamed(self, at: int, excess: float, *, first: bool) -> tuple[str, str, float]:
+    def blamed(self, at: int, *, first: bool) -> tuple[str, str, float]:
         """The part that took more than usual when a step ended, if it explains at least half of the excess.
 
-        A step that ended early in a second may have spent its time in the one before. What grew by more than twice
-        the excess grew for other steps, too, and tells nothing of this one.
+        A step that ended early in a second may have spent its time in the one before. Of several slow steps each has
+        its share in what was more. What grew by more than twice their excess grew for other steps, too, and tells
+        nothing of these.
         """
         index = bisect_right(self._ends, at)
         for start in (index, index - 1):
@@ -180,7 +189,8 @@ class _Seconds:
             for parts in self._parts[start : index + 1]:
                 for part, seconds in parts.items():
                     here[part] += seconds
-            count = sum(self._counts[start : index + 1])
+            count, ended = sum(self._counts[start : index + 1]), self._ends[index]
+            excess = sum(self._excess[ended - count : ended])
             extra = {
                 part: spent - self._usual.get(part, 0.0) * count
                 for part, spent in here.items()
@@ -189,7 +199,7 @@ class _Seconds:
             fitting = [part for part in extra if 0.5 * excess <= extra[part] <= 2 * excess]
             if fitting:
                 blamed = max(fitting, key=lambda part: extra[part])
-                return *blamed, extra[blamed]
+                return *blamed, extra[blamed] * self._excess[at] / excess
         return "", "", 0.0
 
 

@@ -14,8 +14,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from fitscope import machine, store
 from fitscope.account import account
 from fitscope.diagnose import diagnose
@@ -24,7 +22,7 @@ from fitscope.observe import calibrate, start
 from fitscope.observe.observer import observer
 from fitscope.observe.recorder import recorder
 from fitscope.observe.runfile import Sink
-from fitscope.report import bars, to_json, to_terminal
+from fitscope.report import to_json, to_terminal
 
 
 class Profile:
@@ -143,10 +141,7 @@ class Profile:
         if self._open:
             return f"a recording that is going on, to {self.path}"
         text = StringIO()
-        out = Console(
-            file=text, width=bars.WIDTH, no_color=True, color_system=None, highlight=False, force_jupyter=False
-        )
-        to_terminal.to_terminal(self.report, out)
+        to_terminal.to_terminal(self.report, to_terminal.console(text))
         return text.getvalue()
 
     def __repr__(self) -> str:

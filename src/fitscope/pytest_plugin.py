@@ -73,16 +73,15 @@ def _save(kept: Path, runs: list[str]) -> None:
 
 
 def _judge(kept: Path, runs: list[str], limit: float) -> None:
-    from rich.console import Console
-
     from fitscope.compare import SLOWER, UNKNOWN, compare_runs, gate, side
     from fitscope.report.comparison import to_terminal, verdict
+    from fitscope.report.to_terminal import console
 
     found = compare_runs(side(str(kept)), side(*runs), limit)
     outcome = gate(found, limit)
     if outcome == SLOWER:
         text = StringIO()
-        to_terminal(found, Console(file=text, width=80, no_color=True, highlight=False), (outcome, limit))
+        to_terminal(found, console(text), (outcome, limit))
         pytest.fail(text.getvalue(), pytrace=False)
     if outcome == UNKNOWN:
         pytest.skip(f"cannot say whether it is slower: {verdict(found)}")

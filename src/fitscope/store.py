@@ -168,7 +168,7 @@ def _written(path: Path) -> tuple[float, str]:
 
 
 def runs(folder: Path) -> Iterator[tuple[Path, Run]]:
-    """All readable runs of a folder, oldest first."""
+    """All readable runs of a folder, the file that was written last at the end."""
     for path in sorted(folder.glob("*.run"), key=lambda path: path.stat().st_mtime):
         try:
             yield path, read(path)

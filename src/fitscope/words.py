@@ -1,10 +1,18 @@
-"""Numbers into words: the one place that decides how a duration, a share or a place is printed."""
+"""Numbers and names into words: the one place that decides how a duration, a share or a place is printed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from fitscope.model import Evidence, Speedup, Where
+
+_OBEYED = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_MARKS = dict.fromkeys((code for code in _OBEYED if chr(code) not in "\t\n\r"), "\ufffd")
+
+
+def harmless(text: str) -> str:
+    """Text with a mark in place of what a terminal obeys, or what turns around the text behind it."""
+    return text.translate(_MARKS)
 
 
 def seconds(value: float) -> str:
@@ -24,6 +32,11 @@ def seconds(value: float) -> str:
     if value == 0:
         return "0 s"
     return f"{_three_figures(value * 1e6)} µs"
+
+
+def difference(value: float) -> str:
+    """Seconds more or less: +1.20 ms, -350 µs."""
+    return ("+" if value >= 0 else "-") + seconds(abs(value))
 
 
 def share(value: float) -> str:

@@ -55,7 +55,7 @@ def test_every_number_is_the_jsons_and_nothing_stands_in_the_way_of_reading_it(o
         for path, kind, text in found:
             number = value_at(value, path)
             assert text == (FORMATS[kind](number) if kind in FORMATS else words.count(int(number), kind)), path
-        assert {"regions.0.per_step.after", "regions.0.parts.2.change.before", "a.runs"} <= {
+        assert {"regions.0.per_step.difference", "regions.0.parts.2.change.before", "a.runs"} <= {
             each[0] for each in found
         }
         assert page.locator("h1").inner_text().startswith("B is slower: 10 % more time per step")

@@ -1,12 +1,14 @@
 """The HTML report in a real browser, from a file and without a network."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import shown_runs as runs
 from axe_playwright_python.sync_playwright import Axe
 
 from fitscope import words
+from fitscope.model import Speedup
 from fitscope.report.to_html import FORMATS, to_html
 from fitscope.report.to_json import to_json
 
@@ -84,12 +86,19 @@ def test_the_verdict_comes_first_and_everything_has_its_place(open_page, report)
     assert page.locator(".pipeline").first.locator("b").all_inner_texts() == ["tensorslice", "map", "prefetch", "fit"]
     assert page.locator(".hot .text").all_inner_texts() == ["        wait()"]
     outliers = page.locator(".outliers li").all_inner_texts()
-    assert outliers[0].startswith("step 1, the first of epoch 1: 6.50 s, 11 times the median. Meanwhile compile")
+    assert outliers[0].startswith("step 1, the first of epoch 1: 6.50 s, 11 times the median. Around that")
     assert outliers[1].startswith("step 58: 3.25 s")
     assert page.locator("pre .added").first.inner_text() == "+    fitscope.Every(Waits.on_train_batch_end)"
     unseen = page.locator("#unseen + ul").inner_text()
     assert "worker processes" in unseen
     assert "could not be read" in unseen
+
+
+def test_what_an_experiment_did_not_confirm_is_no_gain(open_page, report):
+    finding = replace(report.findings[0], verified=Speedup(0.98, 1.03))
+    page = open_page(to_html(replace(report, findings=(finding,))))
+    assert "By experiment not confirmed: 0.98 to 1.03 times as fast." in page.locator("header").inner_text()
+    assert "not confirmed" not in " ".join(page.locator(".gain").all_inner_texts())
 
 
 def test_everything_can_be_reached_and_opened_with_the_keyboard(open_page, report):
@@ -113,11 +122,20 @@ def test_everything_can_be_reached_and_opened_with_the_keyboard(open_page, repor
         summary.focus()
         page.keyboard.press("Enter")
         assert summary.evaluate("each => each.parentElement.open") is not before
-    link = page.locator(".legend a", has_text="validation").first
-    link.focus()
+    validation = page.locator("#r0-validation")
+    validation.evaluate("each => { each.open = false }")
+    page.locator(".legend a", has_text="validation").first.focus()
     page.keyboard.press("Enter")
-    assert page.evaluate("location.hash") == "#r0-validation"
-    assert page.locator("#r0-validation").evaluate("each => each.matches(':target')")
+    assert validation.evaluate("each => each.open && each.matches(':has(:target)')")
+
+
+def test_a_click_into_the_bar_opens_the_phase(open_page, report):
+    page = open_page(to_html(report))
+    callback = page.locator("#r0-callback")
+    assert not callback.evaluate("each => each.open")
+    page.locator("svg.bar a:has(rect.callback)").first.click()
+    assert callback.evaluate("each => each.open")
+    assert callback.locator(".label", has_text="Waits.on_train_batch_end").first.is_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -168,7 +186,7 @@ def test_hostile_names_do_no_harm(open_page, tmp_path, name):
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
     assert "49" not in page.title()
     start = name[:100].encode("utf-8", "replace").decode()
-    for control in "\x00\x1b\x7f":
+    for control in "\x00\x1b\x7f\u202e\u2066":
         start = start.replace(control, "\ufffd")
     assert start in page.locator("h1").text_content()
     assert len(html) < 1_000_000

@@ -46,7 +46,8 @@ def test_the_tour_does_what_it_says(shell, tmp_path):
     assert "blocking-callback" in shown["fitscope show before.run --markdown"]
     assert "Every" in (tmp_path / "faster.py").read_text()
     assert "blocking-callback" not in shown["fitscope run -o after.run faster.py"]
-    assert "faster" in shown["fitscope compare before.run after.run"]
+    compared = shown["fitscope compare before.run after.run"]
+    assert "B is faster" in compared or "other programs used" in compared  # others may be busy
     (tmp_path / "notebook.py").write_text(script.replace("epochs=3", "epochs=1") + notebook)
     assert shell("python notebook.py").returncode == 0
     assert (tmp_path / "run.html").exists()

@@ -86,6 +86,7 @@ def test_a_mistake_of_the_user_is_one_sentence_and_an_exit_code(folder, words, c
         (["run", "-o", "train.py", "train.py"], "train.py exists and is not a run file"),
         (["run", "--repeat", "3", "train.py"], "say where to keep the runs"),
         (["run", "--repeat", "3", "-o", "train.py", "train.py"], "train.py is no folder"),
+        (["run", "--repeat", "3", "--trace", "-o", "runs", "train.py"], "runs that are traced are no measure"),
         (["run", "--", "no_such_program"], "no_such_program cannot be started: No such file or directory"),
         (["nosuch"], "No such command 'nosuch'"),
     ],
@@ -173,6 +174,16 @@ def test_the_list_names_the_files_of_each_script_oldest_first(folder, answer):
         ["a.py", "1", "run"],
         "a.run",
     ]
+
+
+def test_copied_runs_are_listed_in_the_order_in_which_they_were_recorded(folder, answer):
+    for name, started, copied in (("second", 200.0, 1), ("first", 100.0, 2)):
+        path = folder / ".fitscope" / f"{name}.run"
+        sink(path, started=started).close()
+        os.utime(path, (copied, copied))
+    code, out, _ = answer("list")
+    assert code == 0
+    assert [line.split()[-1] for line in out.splitlines() if ".run" in line] == ["first.run", "second.run"]
 
 
 def test_the_time_per_step_over_time_is_drawn_where_a_script_has_several_runs(folder, answer, recording, clock):

@@ -138,6 +138,14 @@ def test_a_run_that_was_disturbed_for_most_of_the_time_is_no_measure():
     )
 
 
+def test_a_run_of_few_epochs_is_short_and_not_disturbed():
+    found = compare_runs([run(cut(*[0.01] * 3))], [run(cut(*[0.03] * 3))])
+    assert (found.verdict, found.doubts) == (SLOWER, ())
+    assert cut(*[0.01] * 3, foreign=[0.0, 1.0, 1.0]).disturbed
+    short, long = (compare_runs([run(cut(*[each] * 3))] * 1, [run(cut(*[each] * 3))]) for each in (0.001, 0.1))
+    assert short.high > 1.5 > 1.3 > long.high
+
+
 def test_a_long_and_steady_run_says_more_than_a_short_or_wandering_one():
     def width(epochs, wanders):
         values = NormalDist(0.01, 0.01 * wanders).quantiles(epochs + 1)
@@ -178,7 +186,16 @@ def test_runs_with_neighbors_that_slow_them_down_are_compared_by_their_calmest_e
     found = compare_runs([run(quiet)], [run(noisy)])
     assert found.verdict == gate(found, 0.05) == UNKNOWN
     assert any("The steps of B are uneven: usually 25 % longer" in line for line in found.doubts)
+    assert forms.verdict(found).startswith("Cannot say: at its calmest B takes 0.0 % ")
     assert not compare_runs([run(noisy)], [run(noisy)]).doubts
+
+
+def test_uneven_steps_that_are_faster_even_as_they_usually_are_are_faster():
+    quiet = cut(*[0.03] * 30)
+    found = compare_runs([run(quiet)], [run(cut(*[0.0125 if n % 3 else 0.01 for n in range(30)]))])
+    assert found.verdict == FASTER
+    assert gate(found, 0.05) == SAME
+    assert any("The steps of B are uneven" in line for line in found.doubts)
 
 
 def test_what_is_slow_in_most_epochs_passes_no_gate_because_of_the_others():

@@ -133,6 +133,16 @@ def test_a_step_that_ended_early_in_a_second_spent_its_time_in_the_one_before():
     assert (outlier.step, outlier.phase, outlier.extra_seconds) == (21, "compile", 8.0)
 
 
+def test_slow_steps_that_are_known_only_later_share_what_took_longer_meanwhile():
+    durations = [*[1.0] * 20, 9.0, 5.0, *[1.0] * 8]
+    ticks = [Tick(20.0, {STEP: 10.0, COMPILE: 10.0}, {}), Tick(42.0, {STEP: 20.0, COMPILE: 2.0}, {FIT: 30})]
+    found = course_of(training(durations, ticks)).outliers
+    assert [(each.step, each.phase, each.extra_seconds) for each in found] == [
+        (21, "compile", 8.0),
+        (22, "compile", 4.0),
+    ]
+
+
 def test_what_grew_by_far_more_than_a_slow_step_is_not_its_reason():
     durations = [*[1.0] * 20, 9.0, *[1.0] * 30]
     ticks = [

@@ -13,6 +13,7 @@ HOSTILE = [
     "**a** _b_ `c` | d [e](http://f) ![g](h)",
     "@everyone #1",
     "a\n# b\n\n| c |",
+    "\u202ea\u2066b\x1b[2J",
 ]
 
 
@@ -47,4 +48,5 @@ def test_names_are_shown_as_they_are_and_call_nobody(tmp_path, name):
     assert text.count("</details>") == 1
     assert "@everyone" not in text
     assert not [line for line in text.splitlines() if line.startswith("# ")]
+    assert not set(to_markdown(runs.full(tmp_path, name))) & set("\u202e\u2066\x1b")
     assert max(len(line) for line in without_code(to_markdown(runs.full(tmp_path, "x" * 10_000))).splitlines()) < 1200

@@ -35,13 +35,14 @@ def test_epochs_and_steps_have_the_durations_that_were_measured(report):
     ]
     steps = found["fit train.py:40: steps (place laid out)"]
     durations = report.account.regions[0].durations
-    assert [event["dur"] for event in steps] == pytest.approx([seconds * 1e6 for seconds in durations], abs=0.1)
+    assert [event["dur"] for event in steps] == pytest.approx([seconds * 1e6 for seconds in durations], abs=0.5)
 
 
-def test_the_slices_of_a_track_do_not_overlap(report):
-    for events in tracks(report).values():
-        for before, after in itertools.pairwise(events):
-            assert before["ts"] + before["dur"] <= after["ts"] + 0.2
+def test_the_slices_of_a_track_do_not_overlap_as_perfetto_drops_those_that_do(report, tmp_path):
+    for each in (report, runs.long_run(tmp_path / "long.run", 100_000)):
+        for events in tracks(each).values():
+            for before, after in itertools.pairwise(events):
+                assert before["ts"] + before["dur"] <= after["ts"]
 
 
 def test_the_phases_have_the_sums_of_the_course(report):

@@ -87,6 +87,15 @@ def test_a_terminal_gets_colors_unless_they_are_not_wanted(monkeypatch):
     assert "\x1b" not in plain.getvalue()
 
 
+def test_a_terminal_obeys_no_name(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    colored = Terminal()
+    run = training("clear\x1b[2Jthe\x9b2Jscreen\u202e.py")
+    to_terminal(diagnose(run, account(run)), console(colored))
+    assert "clear\ufffd[2Jthe\ufffd2Jscreen\ufffd.py:40" in colored.getvalue()
+    assert not re.search("\x1b\\[2J|\x9b|\u202e", colored.getvalue())
+
+
 def test_the_report_names_what_is_dear_and_where_it_is():
     text = shown(training())
     assert "fit  train.py:40" in text

@@ -58,7 +58,7 @@ def command(folder: Path | None, keep: int | None) -> None:
     for number, (script, rows) in enumerate(scripts.items()):
         if number:
             out.print()
-        _print(script, rows, out)
+        _print(script, sorted(rows, key=lambda row: row.started), out)
 
 
 def sparkline(values: list[float]) -> str:

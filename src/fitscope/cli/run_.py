@@ -72,17 +72,24 @@ def command(
     scripts = [word for word in command_line if word.endswith(".py")] or [*command_line, "run"]
     path = output or store.new_path(module or Path(scripts[0]).stem)
     wanted = settings(Path.cwd())
+    live = live or wanted.live
     if repeat is not None:
-        pass_on(_repeat(words, output, repeat, seconds))
-    line = Line(sys.stderr.fileno()) if (live or wanted.live) and possible(sys.stderr.fileno()) else None
-    finished = supervise(words, path, seconds=seconds, line=line, trace=trace)
+        if trace:
+            raise FitscopeError("runs that are traced are no measure: leave out --trace or --repeat.")
+        pass_on(_repeat(words, output, repeat, seconds, live=live))
+    finished = supervise(words, path, seconds=seconds, line=_line(live), trace=trace)
     show_finished(finished)
     if wanted.keep is not None and output is None:
         store.prune(path.parent, wanted.keep)
     pass_on(finished)
 
 
-def _repeat(words: list[str], folder: Path | None, times: int, seconds: float | None) -> Finished:
+def _line(live: bool) -> Line | None:
+    """The line below the progress bar, if it is wanted and there is a terminal to draw it on."""
+    return Line(sys.stderr.fileno()) if live and possible(sys.stderr.fileno()) else None
+
+
+def _repeat(words: list[str], folder: Path | None, times: int, seconds: float | None, *, live: bool) -> Finished:
     """Records a command several times; the first that fails is the last."""
     if folder is None:
         raise FitscopeError("say where to keep the runs: fitscope run --repeat 5 -o before train.py")
@@ -90,7 +97,7 @@ def _repeat(words: list[str], folder: Path | None, times: int, seconds: float | 
         raise FitscopeError(f"{folder} is no folder: choose another name for the runs.")
     first = 1 + len(list(folder.glob("*.run")))
     for number in range(first, first + times):
-        finished = supervise(words, folder / f"{number}.run", seconds=seconds)
+        finished = supervise(words, folder / f"{number}.run", seconds=seconds, line=_line(live))
         click.echo(f"fitscope: recorded {finished.path}", err=True)
         if finished.exit_code:
             break

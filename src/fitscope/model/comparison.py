@@ -33,6 +33,11 @@ class Change:
     verdict: str
     """slower, faster, or no difference seen"""
 
+    @property
+    def difference(self) -> float:
+        """The best estimate, in seconds."""
+        return self.after - self.before
+
 
 @dataclass(frozen=True)
 class PartChange:

@@ -30,7 +30,17 @@ def to_json(comparison: Comparison, gate: str | None = None) -> str:
 
 def comparison_value(comparison: Comparison, gate: str | None = None) -> dict[str, Any]:
     """All of it as a value."""
-    return {"schema": SCHEMA, "fitscope": __version__, "gate": gate, **asdict(comparison)}
+    value = {"schema": SCHEMA, "fitscope": __version__, "gate": gate, **asdict(comparison)}
+    return {**value, "regions": [_region(region) for region in comparison.regions]}
+
+
+def _region(region: RegionChange) -> dict[str, Any]:
+    parts = [{**asdict(part), "change": _change(part.change)} for part in region.parts]
+    return {**asdict(region), "per_step": _change(region.per_step), "parts": parts}
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {**asdict(change), "difference": change.difference}
 
 
 def to_terminal(comparison: Comparison, out: Console, gate: tuple[str, float] | None = None) -> None:
@@ -56,7 +66,7 @@ def to_markdown(comparison: Comparison, gate: tuple[str, float] | None = None) -
     lines += ["", *(escaped(line) + "  " for line in below(comparison, gate))]
     for region in comparison.regions:
         lines += ["", f"`{region.call}` {escaped(words.place(region.where))}".rstrip(), ""]
-        lines += ["| | A | B | difference | |", "|---|--:|--:|--:|---|"]
+        lines += ["| | A | B | difference | seen |", "|---|--:|--:|--:|---|"]
         for cells in _rows(region):
             lines.append("| " + " | ".join(escaped(cell) for cell in cells) + " |")
     lines += ["", "| | runs | commit | recorded | script took |", "|---|--:|---|---|--:|"]
@@ -80,6 +90,8 @@ def verdict(comparison: Comparison) -> str:
     if comparison.verdict == "no difference seen":
         possible = f"anything from {_percent(low)} to {_percent(high)} is possible"
         return f"No difference seen: {more} time per step; {possible}."
+    if comparison.verdict == "cannot say":
+        return f"Cannot say: at its calmest B takes {more} time per step, but its steps are uneven."
     ends = sorted((abs(low - 1), abs(high - 1)))
     side = "more" if low > 1 else "less"
     between = f"between {words.share(ends[0])} and {words.share(ends[1])} {side}"
@@ -127,7 +139,7 @@ def below(comparison: Comparison, gate: tuple[str, float] | None) -> Iterator[st
 
 def _table(region: RegionChange) -> Table:
     table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True, overflow="ellipsis", width=34)
+    table.add_column()  # the only one that may become narrower
     table.add_column(justify="right", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
@@ -135,7 +147,9 @@ def _table(region: RegionChange) -> Table:
     table.add_row("", Text("A", style="dim"), Text("B", style="dim"), "", "")
     for label, before, after, difference, said in _rows(region):
         style = COLORS.get(said, "dim" if said else "")
-        table.add_row(Text(label), before, after, difference, Text(said, style=style))
+        table.add_row(
+            Text(label, no_wrap=True, overflow="ellipsis"), before, after, difference, Text(said, style=style)
+        )
     return table
 
 
@@ -155,18 +169,13 @@ def _rows(region: RegionChange) -> Iterator[tuple[str, str, str, str, str]]:
 
 
 def _cells(change: Change) -> tuple[str, str, str, str]:
-    difference = signed(change.after - change.before)
-    return words.seconds(change.before), words.seconds(change.after), difference, seen(change.verdict)
-
-
-def signed(seconds: float) -> str:
-    """A difference: +1.20 ms, -350 µs."""
-    return ("+" if seconds >= 0 else "-") + words.seconds(abs(seconds))
+    before, after, difference = words.seconds(change.before), words.seconds(change.after), change.difference
+    return before, after, words.difference(difference), seen(change.verdict)
 
 
 def seen(verdict: str) -> str:
     """A verdict in a cell of a table."""
-    return verdict if verdict != "no difference seen" else "not seen"
+    return verdict.removesuffix(" seen")
 
 
 def label(phase: str, name: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from fitscope import words
 from fitscope.model import Comparison
 from fitscope.report import comparison as forms
 from fitscope.report.to_html import numbered, rendered
@@ -47,9 +48,9 @@ def _reach(region: dict[str, Any], per: str) -> float:
 def _interval(change: dict[str, Any], reach: float) -> Markup:
     """An interval as a bar around its best estimate, with a tick where there is no difference."""
     low, high = (round(WIDTH * change[end] / reach, 1) for end in ("low", "high"))
-    best = round(WIDTH * (change["after"] - change["before"]) / reach, 1)
+    best = round(WIDTH * change["difference"] / reach, 1)
     return Markup(
         '<svg viewBox="-105 -10 210 20" preserveAspectRatio="none" role="img" aria-label="{} to {}">'
         '<line class="zero" x1="0" x2="0" y1="-10" y2="10"/><line class="range" x1="{}" x2="{}" y1="0" y2="0"/>'
         '<line class="best" x1="{}" x2="{}" y1="0" y2="0"/></svg>'
-    ).format(forms.signed(change["low"]), forms.signed(change["high"]), low, high, best, best)
+    ).format(words.difference(change["low"]), words.difference(change["high"]), low, high, best, best)

@@ -18,6 +18,8 @@ ENDED = {
 NAMES = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 CLOSING, MUCH_CLOSING = "closing the input pipeline", 0.1
 """From this share of a training on it is worth a remark: without the autotuner one took 0.6 to 0.85 of the time."""
+OUTSIDE = 0.01
+"""From this share of the script on, what was outside of any training is told."""
 USER_CODE = ("callback", "checkpoint", "data", "step")
 
 
@@ -88,7 +90,7 @@ def unseen(report: Report) -> list[str]:
         found.append("The time inside worker processes is not seen; the wait for them is.")
     if account.use is not None and account.use.gpu_utilization:
         found.append("On a GPU the step is what the host saw of it: launching, and waiting when logs are read.")
-    if account.regions:
+    if account.regions and account.outside_seconds >= OUTSIDE * report.run.wall_seconds:
         outside = words.seconds(account.outside_seconds)
         found.append(
             f"{outside} of the script were outside of any training (imports, preparing data) and are not split up."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -57,11 +58,7 @@ def rendered(template: str, styles: list[str], *, framed: bool = False, **values
     page = environment.get_template(template).render(
         style=Markup(style), policy=_policy(style, framed), framed=framed, **values
     )
-    return page.translate(_CONTROLS).encode("utf-8", "replace").decode("utf-8")
-
-
-_CONTROLS = dict.fromkeys((code for code in (*range(32), 127) if chr(code) not in "\t\n\r"), "\ufffd")
-"""A browser drops some of them and a terminal obeys them: names keep a mark in their place."""
+    return words.harmless(page).encode("utf-8", "replace").decode("utf-8")
 
 
 def in_a_frame(report: Report) -> str:
@@ -109,10 +106,11 @@ def numbered(value: Any, path: str = "") -> Any:
 
 FORMATS: dict[str, Callable[[Any], str]] = {
     "seconds": words.seconds,
+    "difference": words.difference,
     "share": words.share,
     "size": words.size,
     "cores": lambda value: f"{value:.1f}",
-    "times": lambda value: f"{value:.0f}" if value >= 9.95 else f"{value:.1f}",
+    "times": lambda value: f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}",
     "number": lambda value: f"{value:,.0f}",
     "gigaflops": gigaflops,
     "evidence": lambda value: words.evidence(Evidence(value["what"], float(value["value"]), value["unit"])),
@@ -159,7 +157,11 @@ def _environment() -> Environment:
 def _name(text: str, longest: int = LONGEST_NAME) -> Markup:
     """A name of the user's: kept apart from the text around it whatever its direction, and not without end."""
     short = text if len(text) <= longest else f"{text[: longest - 1]}…"
-    return Markup("<bdi>{}</bdi>").format(short)
+    return Markup("<bdi>{}</bdi>").format(Markup("<wbr>").join(_JOINTS.split(short)))
+
+
+_JOINTS = re.compile(r"(?<=\w\.)(?=[^\W\d])")
+"""Where a long name may go on in the next line of a narrow page: Logger.|on_train_batch_end."""
 
 
 def _place(where: dict[str, Any] | None) -> Markup:

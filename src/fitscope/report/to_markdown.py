@@ -69,7 +69,7 @@ def _finding(finding: Finding, number: int) -> list[str]:
     if finding.patch is not None:
         unsafe = f" (may change: {escaped(finding.patch.unsafe, 600)})" if finding.patch.unsafe else ""
         fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", finding.patch.diff)), default=0))
-        diff = finding.patch.diff.rstrip("\n").replace("\n", "\n  ")
+        diff = words.harmless(finding.patch.diff).rstrip("\n").replace("\n", "\n  ")
         lines.append(f"- edit{unsafe}:\n\n  {fence}diff\n  {diff}\n  {fence}")
     if finding.estimated is not None:
         lines.append(f"- estimated: {words.speedup(finding.estimated)}")
@@ -81,7 +81,7 @@ def _finding(finding: Finding, number: int) -> list[str]:
 
 def escaped(text: str, longest: int = LONGEST) -> str:
     """Text that Markdown shows as it is: no markup, no mention, no link, one line."""
-    plain = re.sub(r"[\x00-\x1f\x7f]+", " ", _short(text, longest))
+    plain = words.harmless(" ".join(_short(text, longest).split()))
     plain = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     plain = re.sub(r"([\\`*_{}\[\]#|~!$])", r"\\\1", plain)
     # A zero-width space keeps GitHub from calling people and from linking.
@@ -89,7 +89,7 @@ def escaped(text: str, longest: int = LONGEST) -> str:
 
 
 def _code(text: str) -> str:
-    plain = re.sub(r"[\x00-\x1f\x7f]+", " ", _short(text, LONGEST))
+    plain = words.harmless(" ".join(_short(text, LONGEST).split()))
     return f"`{plain.replace('`', chr(39)).replace('|', '¦')}`"
 
 

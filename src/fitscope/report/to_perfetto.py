@@ -17,7 +17,7 @@ from fitscope.report import phrases
 
 MOST_STEPS = 50_000
 EXACT = {
-    "epochs": "the end of each epoch and its length",
+    "epochs": "the length of each epoch, and its end to the millisecond",
     "phases": "the seconds of each phase in each stretch of time",
     "steps": "the duration of each step, and their order",
     "counters": "what the machine did, measured once a second",
@@ -58,24 +58,24 @@ def write(report: Report, path: Path) -> None:
 
 def _region(run: Run, region: Region, first: int) -> Iterator[dict[str, Any]]:
     title = phrases.title(region)
-    tracks = {"epochs": first, "phases (order laid out)": first + 1, "steps (place laid out)": first + 2}
-    for name, track in tracks.items():
-        yield from _named(track, "thread_name", f"{title}: {name}")
-        yield {"ph": "M", "pid": 1, "tid": track, "name": "thread_sort_index", "args": {"sort_index": track}}
+    names = ("epochs", "phases (order laid out)", "steps (place laid out)")
+    epochs, phases, steps = (_Track(first + place) for place in range(len(names)))
+    for track, name in zip((epochs, phases, steps), names, strict=True):
+        yield from _named(track.number, "thread_name", f"{title}: {name}")
+        yield from _sorted(track.number)
     for epoch in region.course.epochs:
         name = f"epoch {epoch.first}" if epoch.first == epoch.last else f"epochs {epoch.first} to {epoch.last}"
-        length = max(0.0, epoch.wall_seconds)
-        yield _slice(first, name, epoch.ended - length, length, {"steps": epoch.steps})
+        yield epochs.slice(name, epoch.ended - epoch.wall_seconds, epoch.wall_seconds, steps=epoch.steps)
     for interval in region.course.intervals:
         at = interval.began
         for phase, seconds in interval.phases.items():
-            length = max(0.0, seconds)  # time that was moved elsewhere later may leave less than nothing
-            yield _slice(first + 1, phase, at, length, {})
-            at += length
-    yield from _steps(run, region, first + 2)
+            if seconds > 0:  # time that was moved elsewhere later may leave less than nothing
+                yield phases.slice(phase, at, seconds)
+                at += seconds
+    yield from _steps(run, region, steps)
 
 
-def _steps(run: Run, region: Region, track: int) -> Iterator[dict[str, Any]]:
+def _steps(run: Run, region: Region, track: _Track) -> Iterator[dict[str, Any]]:
     """Steps of each second, one after the other up to its end; of very many, the first."""
     number = 0
     for root in region.roots:
@@ -89,7 +89,7 @@ def _steps(run: Run, region: Region, track: int) -> Iterator[dict[str, Any]]:
                 number += 1
                 if number > MOST_STEPS:
                     return
-                yield _slice(track, f"step {number}", at, seconds, {})
+                yield track.slice(f"step {number}", at, seconds)
                 at += seconds
             last = at if some else last
 
@@ -105,16 +105,23 @@ def _counters(run: Run) -> Iterator[dict[str, Any]]:
             yield {"ph": "C", "pid": 1, "name": name, "ts": at, "args": {"value": round(value, 3)}}
 
 
-def _slice(track: int, name: str, began: float, seconds: float, args: dict[str, Any]) -> dict[str, Any]:
-    event = {
-        "ph": "X",
-        "pid": 1,
-        "tid": track,
-        "name": name,
-        "ts": round(began * 1e6, 1),
-        "dur": round(seconds * 1e6, 1),
-    }
-    return {**event, "args": args} if args else event
+class _Track:
+    """Slices one after the other, in whole microseconds: one that began before the last has ended, Perfetto drops."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._free = 0
+
+    def slice(self, name: str, began: float, seconds: float, **args: Any) -> dict[str, Any]:
+        """The next slice; it begins when it did, or as soon as the last has ended."""
+        at, length = max(self._free, round(began * 1e6)), max(0, round(seconds * 1e6))
+        self._free = at + length
+        event = {"ph": "X", "pid": 1, "tid": self.number, "name": name, "ts": at, "dur": length}
+        return {**event, "args": args} if args else event
+
+
+def _sorted(track: int) -> Iterator[dict[str, Any]]:
+    yield {"ph": "M", "pid": 1, "tid": track, "name": "thread_sort_index", "args": {"sort_index": track}}
 
 
 def _named(track: int, kind: str, name: str) -> Iterator[dict[str, Any]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -38,11 +40,20 @@ COLORS = {
 }
 
 
+class _Console(Console):
+    """A console whose terminal obeys no name."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """What is to be printed, harmless."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else words.harmless(text), style, control)
+
+
 def console(stream: TextIO | None = None) -> Console:
     """A console on stderr that is colored only on a terminal, and 80 columns wide anywhere else."""
     stream = stream or sys.stderr
     plain = bool(os.environ.get("NO_COLOR")) or not stream.isatty()
-    return Console(
+    return _Console(
         file=stream,
         width=None if stream.isatty() else WIDTH,
         no_color=plain,
