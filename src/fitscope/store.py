@@ -94,7 +94,7 @@ def find(name: Path) -> Path:
 
 def latest(folder: Path = Path(FOLDER)) -> Path:
     """The run file that was written last."""
-    found = sorted(folder.glob("*.run"), key=lambda path: path.stat().st_mtime) if folder.is_dir() else []
+    found = files(folder)
     if not found:
         raise FitscopeError(f"there are no runs in {folder}/: record one with `fitscope run train.py`.")
     return found[-1]
@@ -167,9 +167,14 @@ def _written(path: Path) -> tuple[float, str]:
     return path.stat().st_mtime, path.name
 
 
+def files(folder: Path) -> list[Path]:
+    """All run files of a folder, the one that was written last at the end."""
+    return sorted((path for path in folder.glob("*.run") if path.is_file()), key=_written)
+
+
 def runs(folder: Path) -> Iterator[tuple[Path, Run]]:
     """All readable runs of a folder, the file that was written last at the end."""
-    for path in sorted(folder.glob("*.run"), key=lambda path: path.stat().st_mtime):
+    for path in files(folder):
         try:
             yield path, read(path)
         except FitscopeError:
@@ -254,13 +259,13 @@ class _Reader:
         """The run."""
         for line in lines:
             if "define" in line:
-                self.keys.setdefault(line["define"], {})[int(line["id"])] = line["key"]
+                self.keys.setdefault(line["define"], {})[int(line["id"])] = _plain(line["key"])
             elif "fact" in line:
                 self.facts.append(line)
             elif "sample" in line:
                 self._sample(line)
             elif "machine" in line:
-                self.machine = line["machine"]
+                self.machine = dict(line["machine"])
             elif "ended" in line or "exit_code" in line:
                 self.end.update(line)
             elif "epoch" in line:
@@ -284,7 +289,7 @@ class _Reader:
                 for index, row in rows.items():
                     if table == "node":
                         tick.spent[int(index)] = (row[0] - target.get(int(index), [0])[0]) / 1e9
-                    target[int(index)] = row
+                    target[int(index)] = [int(value) for value in row]
         self.ticks.append(tick)
         if len(self.ticks) > MOST_TICKS:
             self.ticks = [_together(self.ticks[at : at + 2]) for at in range(0, len(self.ticks), 2)]
@@ -301,14 +306,14 @@ class _Reader:
         self.samples.append(
             MachineSample(
                 seconds=float(line["t"]),
-                cores=tuple(values["cores"]),
-                process_cpu=values["cpu"],
-                memory_bytes=values["rss"],
-                io_wait=values["iowait"],
-                major_faults=values["majflt"],
-                swap_bytes=values["swap"],
-                gpus=tuple((gpu[0], gpu[1]) for gpu in values.get("gpus", ())),
-                held_up=values.get("held_up"),
+                cores=tuple(map(float, values["cores"])),
+                process_cpu=float(values["cpu"]),
+                memory_bytes=int(values["rss"]),
+                io_wait=float(values["iowait"]),
+                major_faults=int(values["majflt"]),
+                swap_bytes=int(values["swap"]),
+                gpus=tuple((float(gpu[0]), int(gpu[1])) for gpu in values.get("gpus", ())),
+                held_up=None if values.get("held_up") is None else float(values["held_up"]),
             )
         )
 
@@ -379,7 +384,8 @@ class _Reader:
             if parent >= index:
                 raise ValueError(f"node {index} is below node {parent}")
             spent, count = rows.get(index, (0, 0))
-            nodes[index] = Node(index, parent, phase, name, self._where(file, line), thread, spent / 1e9, count)
+            where = self._where(file, line)
+            nodes[index] = Node(index, parent, str(phase), str(name), where, thread, spent / 1e9, count)
         return nodes
 
     def _called(self) -> dict[int, Called]:
@@ -432,6 +438,12 @@ class _Reader:
             if where is not None:
                 found.append(Sampled(node, where, function, samples, doing))
         return tuple(found)
+
+
+def _plain(key: list[Any]) -> list[Any]:
+    """The key of a row, which holds nothing that could not be one."""
+    hash(tuple(key))
+    return key
 
 
 def _together(ticks: list[Tick]) -> Tick:

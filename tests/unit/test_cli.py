@@ -262,6 +262,18 @@ def test_a_setting_that_makes_no_sense_is_said_before_anything_runs(folder, answ
     assert said.startswith(f"fitscope: {sentence}")
 
 
+def test_the_list_says_what_it_leaves_out(folder, answer):
+    sink(folder / ".fitscope" / "a.run").close()
+    (folder / ".fitscope" / "b.run").write_text('{"fitscope_run":99,"version":"9.1"}\n')
+    (folder / ".fitscope" / "c.run").symlink_to("gone")
+    code, out, said = answer("list")
+    assert code == 0
+    assert "a.run" in out
+    assert said.splitlines() == [
+        "fitscope: .fitscope/b.run was written by a newer fitscope (9.1): update fitscope to read it."
+    ]
+
+
 def test_a_script_with_brackets_in_its_name_keeps_them_in_the_list(folder, answer):
     sink(folder / ".fitscope" / "a.run", script="train[old].py").close()
     code, out, _ = answer("list")

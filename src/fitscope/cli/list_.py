@@ -14,6 +14,7 @@ from rich.text import Text
 
 from fitscope import store, words
 from fitscope.baseline import digest
+from fitscope.model import FitscopeError
 from fitscope.report.to_terminal import console
 
 SPARKS = "▁▂▃▄▅▆▇█"
@@ -48,7 +49,12 @@ def command(folder: Path | None, keep: int | None) -> None:
         removed = store.prune(folder, keep)
         click.echo(f"{words.count(removed, 'run')} removed from {folder}/.", err=True)
     scripts: dict[str, list[_Row]] = {}
-    for path, run in store.runs(folder):
+    for path in store.files(folder):
+        try:
+            run = store.read(path)
+        except FitscopeError as error:
+            click.echo(f"fitscope: {error}", err=True)
+            continue
         trained = max(digest(run).regions, key=lambda each: each.seconds, default=None)
         row = _Row(path.name, run.started, run.git or "", run.wall_seconds, trained.per_step if trained else None)
         scripts.setdefault(Path(run.script).name, []).append(row)
