@@ -19,10 +19,13 @@ from fitscope import machine, store
 from fitscope.live import Line
 from fitscope.model import FitscopeError
 from fitscope.observe import inject, start
+from fitscope.observe.runfile import make_folder
 
 GRACE, LONGEST_GRACE = 10.0, 120.0
 """Seconds that a script may stand still after its last exit handler (TensorFlow can hang there for ever), and seconds
 that it may take to exit in all."""
+AT_ONCE = 0.1
+"""Seconds in which a signal has arrived at the script that was sent to it and to us."""
 AT_WORK = 0.02
 """Processors: a process that is exiting and uses more is still at it."""
 FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
@@ -129,11 +132,7 @@ def prepare(path: Path) -> tuple[bool, str]:
     try:
         if path.is_dir():
             return False, "it is a folder"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.parent.name == ".fitscope":
-            ignore = path.parent / ".gitignore"
-            if not ignore.exists():
-                ignore.write_text("*\n")
+        make_folder(path.parent)
         if path.exists() and path.is_file():
             store.check_replaceable(path)
             path.unlink()

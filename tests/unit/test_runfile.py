@@ -249,6 +249,13 @@ def test_missing_folders_are_made(tmp_path):
     assert store.read(tmp_path / "deep" / "down" / "a.run").script == "train.py"
 
 
+def test_the_folder_that_fitscope_chooses_is_nothing_for_a_repository(tmp_path):
+    sink(tmp_path / "kept" / "a.run").close()
+    sink(tmp_path / ".fitscope" / "a.run").close()
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["a.run"]
+    assert (tmp_path / ".fitscope" / ".gitignore").read_text() == "*\n"
+
+
 def test_a_claimed_file_of_another_process_is_left_alone(tmp_path):
     path = tmp_path / "a.run"
     path.write_text("another process' run")

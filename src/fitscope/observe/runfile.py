@@ -21,6 +21,7 @@ from fitscope.observe.ledger import clock
 if TYPE_CHECKING:
     from fitscope.observe.recorder import Fresh, Mark, Recorder
 
+FOLDER = ".fitscope"
 MOST_STEPS = 4_000_000
 """Past this many steps only every so-many-th step duration is kept: the file stays below 20 MB."""
 
@@ -176,7 +177,7 @@ class Sink:
     def _open(self, flag: int) -> None:
         flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path.parent)
             if self.path.exists() and not self.path.is_file():
                 flag = 0  # a device: nobody else's run
             self._file = os.open(self.path, flags | flag, 0o644)
@@ -200,6 +201,13 @@ class Sink:
         self.path, self._spare = self._spare, None
         self._forget()
         self._open(os.O_TRUNC)
+
+
+def make_folder(folder: Path) -> None:
+    """Makes the folder of a run; the one that fitscope itself chooses is nothing for a repository."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if folder.name == FOLDER and not (folder / ".gitignore").exists():
+        (folder / ".gitignore").write_text("*\n")
 
 
 def _rows(recorder: Recorder) -> dict[str, list[list[int]]]:
