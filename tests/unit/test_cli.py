@@ -322,6 +322,24 @@ def test_a_script_killed_in_the_middle_of_a_line_has_a_readable_run(folder):
     assert store.read(folder / "a.run").exit_code == 137
 
 
+def test_an_exception_is_one_whoever_prints_it(folder):
+    (folder / "train.py").write_text(
+        "import sys\nsys.excepthook = lambda *_: print('theirs', file=sys.stderr)\nraise ValueError\n"
+    )
+    done = fitscope("run", "-o", "a.run", "train.py")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (1, "theirs")
+    assert store.read(folder / "a.run").ended == "exception"
+
+
+def test_the_script_is_where_it_was_started_though_it_goes_elsewhere(folder):
+    (folder / "elsewhere").mkdir()
+    (folder / "train.py").write_text("import os, sys\nos.chdir('elsewhere')\nsys.argv = ['hydra']\n")
+    assert fitscope("run", "-o", "a.run", "train.py", "--epochs", "3").returncode == 0
+    run = store.read(folder / "a.run")
+    assert (run.cwd, run.script, run.argv) == (str(folder), "train.py", ("--epochs", "3"))
+    assert list((folder / "elsewhere").iterdir()) == []
+
+
 def test_a_run_that_cannot_be_written_where_it_was_asked_for_is_written_elsewhere(folder):
     (folder / "train.py").write_text("")
     (folder / "taken").mkdir()

@@ -47,6 +47,7 @@ class Process:
         self.sink: Sink | None = None
         self.exit_code: int | None = None
         self.ended = "completed"
+        self._argv, self._folder = list(getattr(sys, "argv", []) or [""]), os.getcwd()
         self._deadline = float(os.environ.get(FOR) or 0)
 
     def begin(self) -> None:
@@ -74,10 +75,15 @@ class Process:
 
     def _open(self) -> None:
         if self.sink is None and os.getpid() == self.pid:
-            self.sink = Sink(self.path, header(self.started), spare_for(self.path), whole=True)
+            self.sink = Sink(self.path, self._header(), spare_for(self.path), whole=True)
             recorder.add_sink(self.sink)
             recorder.fact("seam", seconds=calibrate.passage_seconds())
             recorder.fact("versions", versions=versions())
+
+    def _header(self) -> dict[str, Any]:
+        """With the words and the folder that the script was started with: it may have left both since."""
+        found = {**header(self.started), "argv": self._argv[1:], "cwd": self._folder}
+        return found if self._argv[0] == "-m" else {**found, "script": self._argv[0]}  # Python finds the module later
 
     def _tick(self, now: float) -> None:
         if self._deadline and not recorder.stopped and recorder.trained_ns() >= self._deadline * 1e9:
@@ -88,6 +94,7 @@ class Process:
         """The last words, after the script's own exit handlers; the file was readable before."""
         if os.getpid() != self.pid:
             return
+        self._note_unhandled()
         note_legacy()
         capture.finish()
         if self.sink is None and self.supervised:
@@ -110,15 +117,16 @@ class Process:
         if self.sink.problem:
             sys.stderr.write(f"fitscope: {self.sink.problem}\n")
         if not self.supervised:
-            sys.stderr.write(f"fitscope: recorded {self.sink.path}; read it with `fitscope show {self.sink.path}`\n")
+            path = self.sink.path
+            shown = path.relative_to(self._folder) if path.is_relative_to(self._folder) else path
+            sys.stderr.write(f"fitscope: recorded {shown}; read it with `fitscope show {shown}`\n")
 
     def _note_exceptions(self) -> None:
         """Keeps what ended the script; prints the user's exception without our frames in it."""
         before = sys.excepthook
 
         def excepthook(kind: Any, error: Any, trace: Any) -> None:
-            self.ended = "interrupted" if issubclass(kind, KeyboardInterrupt) else "exception"
-            self.exit_code = 130 if self.ended == "interrupted" else 1
+            self._note_exception(kind)
             chained, seen = error, set()
             while chained is not None and id(chained) not in seen:
                 seen.add(id(chained))
@@ -137,6 +145,16 @@ class Process:
 
         sys.exit = exit
 
+    def _note_exception(self, kind: Any) -> None:
+        self.ended = "interrupted" if issubclass(kind, KeyboardInterrupt) else "exception"
+        self.exit_code = 130 if self.ended == "interrupted" else 1
+
+    def _note_unhandled(self) -> None:
+        """The script's own `sys.excepthook` has taken the place of ours."""
+        kind = getattr(sys, "last_type", None)
+        if self.exit_code is None and isinstance(kind, type):
+            self._note_exception(kind)
+
 
 def without_us(trace: Any) -> Any:
     """A traceback without the frames of fitscope."""
@@ -150,13 +168,13 @@ def without_us(trace: Any) -> Any:
     return trace
 
 
-def header(started: float, script: str | None = None) -> dict[str, Any]:
+def header(started: float) -> dict[str, Any]:
     """The first line of a run file."""
     argv = list(getattr(sys, "argv", []) or [""])
     return {
         "version": __version__,
         "started": started,
-        "script": script or argv[0],
+        "script": argv[0],
         "argv": argv[1:],
         "python": sys.version.split()[0],
         "pid": os.getpid(),
@@ -196,7 +214,8 @@ def start() -> None:
         wish = os.environ.get("FITSCOPE")
         if RUN not in os.environ and wish and wish != "0":
             stem = time.strftime("%Y%m%d-%H%M%S")
-            os.environ[RUN] = f".fitscope/{stem}-{os.getpid()}.run" if wish == "1" else wish
+            path = f".fitscope/{stem}-{os.getpid()}.run" if wish == "1" else wish
+            os.environ[RUN] = os.path.abspath(path)  # the script may go to another folder before it trains
         if RUN in os.environ and not _recording:
             _recording.append(Process())
             _recording[0].begin()
