@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -145,9 +146,15 @@ def prepare(path: Path) -> tuple[bool, str]:
 
 
 def append(path: Path, line: dict[str, Any]) -> None:
-    if path.is_file():
+    """Adds a line to a run; its first one is the recorder's to write."""
+    if is_begun(path):
         with contextlib.suppress(OSError), path.open("ab", buffering=0) as file:
             file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+
+def is_begun(path: Path) -> bool:
+    """Whether the recorder has written the first line."""
+    return path.is_file() and path.stat().st_size > 0
 
 
 def last_words(path: Path, pid: int) -> dict[str, Any]:
@@ -220,11 +227,19 @@ class _Supervisor:
         if line is not None:
             self._waited |= {signal.SIGWINCH, signal.SIGTSTP}
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._waited)
+        self._arrivals, arrives = os.pipe()
+        os.set_blocking(arrives, False)
+        os.set_inheritable(arrives, True)
+        environment = {**environment, start.ARRIVALS: str(arrives)}
         try:
-            self._child = subprocess.Popen(command, env=environment, preexec_fn=self._unblock)
+            # With the files that were left open for it: `mpirun` and `make` speak to what they start through such.
+            self._child = subprocess.Popen(command, env=environment, preexec_fn=self._unblock, close_fds=False)
         except OSError as error:
+            os.close(self._arrivals)
             self._restore()
             raise FitscopeError(f"{command[0]} cannot be started: {error.strerror}.") from error
+        finally:
+            os.close(arrives)
         self._described = False
         self._words: dict[str, Any] = {}
         self._meter: machine.Meter | None = None
@@ -251,6 +266,7 @@ class _Supervisor:
         finally:
             if self._line is not None:
                 self._line.close()
+            os.close(self._arrivals)
             self._restore()
 
     def written(self) -> Path:
@@ -275,10 +291,21 @@ class _Supervisor:
             os.kill(os.getpid(), signal.SIGTSTP)  # not SIGSTOP: without a shell that could wake us, nothing stops
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
         if info is None or info.si_signo not in self._forwarded:
+            self._arrives()
             return
         from_terminal = info.si_code > 0  # sent by the kernel: the whole foreground group has it
-        if not from_terminal:
+        if not from_terminal and not self._arrives(info.si_signo):
             self._child.send_signal(info.si_signo)
+            self._arrives(info.si_signo)
+
+    def _arrives(self, number: int | None = None) -> bool:
+        """Whether the script gets a signal, and not from us: `timeout` and Slurm tell every process of a job."""
+        until = time.monotonic() + AT_ONCE if number is not None else 0.0
+        while select.select([self._arrivals], [], [], max(0.0, until - time.monotonic()))[0]:
+            numbers = os.read(self._arrivals, 4096)
+            if not numbers or number in tuple(numbers):
+                return bool(numbers)
+        return False
 
     def _make_meter(self) -> machine.Meter | None:
         with contextlib.suppress(Exception):
@@ -286,7 +313,7 @@ class _Supervisor:
         return None
 
     def _measure(self) -> None:
-        if not self.path.is_file():
+        if not is_begun(self.path):
             return
         if not self._described:
             self._described = True
@@ -308,4 +335,7 @@ class _Supervisor:
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
     def _restore(self) -> None:
+        """What is still to be passed on has nobody to go to any more: `timeout`, for one, tells us and our group."""
+        while hasattr(signal, "sigtimedwait") and signal.sigtimedwait(self._forwarded, 0) is not None:
+            pass
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)

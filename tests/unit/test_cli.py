@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -331,6 +332,13 @@ def test_an_exception_is_one_whoever_prints_it(folder):
     assert store.read(folder / "a.run").ended == "exception"
 
 
+def test_a_script_that_leaves_at_once_is_not_said_to_be_no_python(folder):
+    (folder / "train.py").write_text("import os\nos._exit(5)\n")
+    done = fitscope("run", "-o", "a.run", "train.py")
+    assert done.returncode == 5
+    assert done.stderr.startswith("fitscope: no training was seen: it was ended before one began, or no Python")
+
+
 def test_the_script_is_where_it_was_started_though_it_goes_elsewhere(folder):
     (folder / "elsewhere").mkdir()
     (folder / "train.py").write_text("import os, sys\nos.chdir('elsewhere')\nsys.argv = ['hydra']\n")
@@ -338,6 +346,70 @@ def test_the_script_is_where_it_was_started_though_it_goes_elsewhere(folder):
     run = store.read(folder / "a.run")
     assert (run.cwd, run.script, run.argv) == (str(folder), "train.py", ("--epochs", "3"))
     assert list((folder / "elsewhere").iterdir()) == []
+
+
+SIGNALLED = """
+import signal, sys, time
+seen = []
+signal.signal(signal.SIGUSR1, lambda *_: seen.append(1))
+print("ready", flush=True)
+sys.stdin.readline()
+print(len(seen))
+"""
+
+
+def send_to_the_script(pid, number):
+    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    os.kill(int(child), number)
+
+
+@pytest.mark.parametrize(
+    "send", [os.kill, os.killpg, send_to_the_script], ids=["to us alone", "to all of a job", "to the script alone"]
+)
+def test_a_signal_reaches_the_script_once(folder, send):
+    (folder / "train.py").write_text(SIGNALLED)
+    process = subprocess.Popen(
+        [COMMAND, "run", "train.py"],
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout.readline() == "ready\n"
+    for _ in range(2):
+        send(process.pid, signal.SIGUSR1)
+        time.sleep(1.2)  # by then we have listened
+    out, err = process.communicate("\n", timeout=60)
+    assert (process.returncode, out) == (0, "2\n"), err
+
+
+def test_a_job_that_is_ended_as_a_whole_still_has_its_report(folder):
+    (folder / "train.py").write_text("print('ready', flush=True)\nimport time\ntime.sleep(60)\n")
+    process = subprocess.Popen(
+        [COMMAND, "run", "train.py"],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout.readline() == "ready\n"
+    os.kill(process.pid, signal.SIGTERM)  # as `timeout` does it
+    os.killpg(process.pid, signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM
+    assert "fitscope: no training was seen" in err
+
+
+def test_files_that_are_open_for_the_script_stay_open(folder):
+    (folder / "train.py").write_text("import os, sys\nos.write(int(sys.argv[1]), b'theirs')\n")
+    read, write = os.pipe()
+    subprocess.run([COMMAND, "run", "train.py", str(write)], env=environment(), pass_fds=[write], check=True)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        assert pipe.read() == b"theirs"
 
 
 def test_a_run_that_cannot_be_written_where_it_was_asked_for_is_written_elsewhere(folder):

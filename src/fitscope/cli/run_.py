@@ -16,7 +16,7 @@ from fitscope.live import Line, possible
 from fitscope.model import FitscopeError
 from fitscope.report.to_terminal import console, to_terminal
 from fitscope.settings import settings
-from fitscope.supervise import Finished, pass_on, supervise
+from fitscope.supervise import Finished, is_begun, pass_on, supervise
 
 
 class Duration(click.ParamType[float]):
@@ -110,8 +110,12 @@ def show_finished(finished: Finished) -> None:
     out = console()
     if finished.problem:
         click.echo(f"fitscope: {finished.problem}", err=True)
-    if not finished.path.is_file():
-        click.echo("fitscope: no training was seen: no Python that fitscope could watch has run.", err=True)
+    if not is_begun(finished.path):
+        click.echo(
+            "fitscope: no training was seen: it was ended before one began, or no Python that fitscope could watch "
+            "has run.",
+            err=True,
+        )
         return
     try:
         run = store.read(finished.path)

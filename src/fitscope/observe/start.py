@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -21,6 +23,8 @@ RUN = "FITSCOPE_RUN"
 STARTED = "FITSCOPE_STARTED"
 PARENT = "FITSCOPE_PARENT"
 FOR = "FITSCOPE_FOR"
+ARRIVALS = "FITSCOPE_ARRIVALS"
+"""Environment: the pipe on which `fitscope run` hears of the signals that arrive here, so as not to repeat them."""
 TRACE = "FITSCOPE_TRACE"
 """Environment: a device trace is asked for."""
 LAYERS = "FITSCOPE_LAYERS"
@@ -70,6 +74,7 @@ class Process:
         if os.environ.get(LAYERS):
             dissect.arm(self.path, float(os.environ[LAYERS]))
         observer.watch()
+        self._note_signals()
         self._note_exceptions()
         atexit.register(self.finish)
 
@@ -94,6 +99,10 @@ class Process:
         """The last words, after the script's own exit handlers; the file was readable before."""
         if os.getpid() != self.pid:
             return
+        with contextlib.suppress(KeyboardInterrupt):  # of somebody who cannot wait for it
+            self._finish()
+
+    def _finish(self) -> None:
         self._note_unhandled()
         note_legacy()
         capture.finish()
@@ -120,6 +129,13 @@ class Process:
             path = self.sink.path
             shown = path.relative_to(self._folder) if path.is_relative_to(self._folder) else path
             sys.stderr.write(f"fitscope: recorded {shown}; read it with `fitscope show {shown}`\n")
+
+    def _note_signals(self) -> None:
+        arrivals = os.environ.pop(ARRIVALS, None)
+        if arrivals is not None and self.supervised:
+            os.set_inheritable(int(arrivals), False)
+            signal.set_wakeup_fd(int(arrivals), warn_on_full_buffer=False)
+            os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
 
     def _note_exceptions(self) -> None:
         """Keeps what ended the script; prints the user's exception without our frames in it."""
