@@ -109,6 +109,25 @@ assert [r.call for r in shell.user_ns["run"].account.regions] == ["fit"]
     assert "100 %" in run(tmp_path, script, "jax")
 
 
+def test_an_exception_in_a_notebook_cell_ends_it_and_is_shown_once(tmp_path):
+    script = (
+        TRAIN
+        + """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.user_ns.update(model=model, x=x, y=y)
+shell.run_line_magic("load_ext", "fitscope")
+for code in ("model.fit(x, y, verbose=0)\\nraise ValueError('on purpose')", "1 +"):
+    assert not shell.run_cell("%%fitscope\\n" + code).success
+    assert shell.user_ns["run"].run.ended == "exception"
+assert "showtraceback" not in vars(shell)
+"""
+    )
+    shown = run(tmp_path, script, "jax")
+    assert "100 %" in shown
+    assert shown.count("on purpose") == 3, shown  # the call of the magic, the line in the cell, and the error
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_mistake_of_ours_does_not_reach_the_training(tmp_path, backend):
     script = (
