@@ -54,6 +54,7 @@ def supervise(
         problem = f"cannot write {path} ({reason}); the run is in {spare}"
         path = spare
     environment = recorded(os.environ, path, started, seconds)
+    environment["FITSCOPE"] = "1"  # where PYTHONPATH is not read, or set anew, an installed fitscope begins by itself
     if trace:
         environment[start.TRACE] = "1"
     supervisor = _Supervisor(command, environment, path, started, line)

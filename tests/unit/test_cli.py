@@ -457,6 +457,17 @@ def test_a_command_behind_dashes_is_run_as_it_is(folder):
     assert store.read(folder / "a.run").argv == ("--epochs", "3")
 
 
+@pytest.mark.parametrize("command", ["python -I train.py", "PYTHONPATH=elsewhere python train.py"])
+def test_a_python_that_does_not_read_our_path_is_seen_all_the_same(folder, command):
+    (folder / "train.py").write_text("import sys\nprint(len(sys.argv))\n")
+    command = command.replace("python ", f"{sys.executable} ")
+    done = fitscope("run", "-o", "a.run", "--", "sh", "-c", f"{command}; exit 4")
+    assert (done.returncode, done.stdout) == (4, "1\n")
+    done = fitscope("run", "-o", "a.run", "--", "sh", "-c", f"exec env {command}")
+    assert "No training was seen: the script called no fit" in done.stderr
+    assert store.read(folder / "a.run").script == "train.py"
+
+
 def test_a_module_is_run_as_python_does(folder):
     (folder / "package").mkdir()
     (folder / "package" / "train.py").write_text("import sys\nprint(__name__, sys.argv[1:])\n")

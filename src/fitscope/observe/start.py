@@ -133,9 +133,10 @@ class Process:
     def _note_signals(self) -> None:
         arrivals = os.environ.pop(ARRIVALS, None)
         if arrivals is not None and self.supervised:
-            os.set_inheritable(int(arrivals), False)
-            signal.set_wakeup_fd(int(arrivals), warn_on_full_buffer=False)
-            os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
+            with contextlib.suppress(OSError, ValueError):  # somebody between us has closed it
+                os.set_inheritable(int(arrivals), False)
+                signal.set_wakeup_fd(int(arrivals), warn_on_full_buffer=False)
+                os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
 
     def _note_exceptions(self) -> None:
         """Keeps what ended the script; prints the user's exception without our frames in it."""
