@@ -172,6 +172,47 @@ def test_the_script_ends_once_enough_is_recorded(tmp_path, backend):
     assert (tmp_path / "log.csv").read_text().startswith("epoch,")
 
 
+def test_a_script_that_ends_early_ends_in_its_validation_and_keeps_its_backup(tmp_path):
+    script = (
+        TRAIN
+        + """
+class Slow(keras.callbacks.Callback):
+    def on_test_batch_end(self, batch, logs=None):
+        time.sleep(0.05)
+    def on_train_end(self, logs=None):
+        print("in order")
+kept = keras.callbacks.BackupAndRestore("kept")
+model.fit(x, y, verbose=0, validation_data=(np.tile(x, (100, 1)), np.tile(y, (100, 1))), validation_freq=2, epochs=4,
+    callbacks=[kept, Slow()])
+print("not reached")
+"""
+    )
+    code, out, err = run(tmp_path, FITSCOPE, "run", "-o", "it.run", "--for", "3s", "train.py", script=script)
+    assert (code, out) == (0, "in order\n"), err
+    assert report(tmp_path)["regions"][0]["wall_seconds"] < 30
+    assert len(list((tmp_path / "kept").iterdir())) == 2
+
+
+@pytest.mark.parametrize("training", ["loop", "predict"])
+def test_other_trainings_end_early_too(tmp_path, training):
+    script = (
+        TRAIN
+        + f"""
+for _ in range(10**9):
+    if {training == "predict"}:
+        model.predict(np.tile(x, (3000, 1)), verbose=0)
+    loss = ((model(x[:32]) - y[:32]) ** 2).mean()
+    model.zero_grad()
+    loss.backward()
+    model.optimizer.apply([weight.value.grad for weight in model.trainable_weights], model.trainable_weights)
+"""
+    )
+    words = (FITSCOPE, "run", "-o", "it.run", "--for", "2s", "train.py")
+    code, _, err = run(tmp_path, *words, backend="torch", script=script)
+    assert code == 0, err
+    assert [region["call"] for region in report(tmp_path)["regions"]] == [training]
+
+
 def test_tensorflow_hanging_at_its_end_does_not_hang_us(tmp_path):
     script = (
         TRAIN

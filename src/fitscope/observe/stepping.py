@@ -24,6 +24,9 @@ MOST_NANOSECONDS = 250_000_000
 """So many steps, or so long, are noted before they are counted."""
 
 
+ENDS = {"fit": "on_train_end", "evaluate": "on_test_end", "predict": "on_predict_end"}
+
+
 class Charging(list[Any]):
     """A list of callbacks that charges each with the time between it and the next, for one hook.
 
@@ -229,13 +232,20 @@ class Stepping:
 
 
 def stop(call: Call, callbacks: Any) -> None:
-    """Enough was recorded: lets the callbacks put their files in order, then ends the script."""
-    if call.kind != "fit" or call.outer is not None:
+    """Enough was recorded: lets the callbacks put their files in order, then ends the script.
+
+    A `fit` may be ended in its validation, which may take longer than all its steps.
+    """
+    outer = call.outer if recorder.tree.nodes[call.root].phase == "validation" else call
+    if outer is None or outer.outer is not None:
         return
     sync = getattr(call.model, "jax_state_sync", None)
     if sync is not None:
         sync()
-    callbacks.on_train_end()
+    for callback in callbacks.callbacks:
+        if getattr(callback, "delete_checkpoint", False):
+            callback.delete_checkpoint = False  # BackupAndRestore: the training is not over, and may be resumed
+    getattr(callbacks, ENDS[outer.kind])()
     raise EnoughRecorded
 
 

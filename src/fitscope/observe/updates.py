@@ -21,6 +21,7 @@ from fitscope.observe.ledger import Ledger, Place, clock
 from fitscope.observe.loops import BODY, is_traced
 from fitscope.observe.recorder import recorder
 from fitscope.observe.seams import Seams, user_frame
+from fitscope.observe.stepping import EnoughRecorded
 
 MOST_SECONDS = 5
 """A longer time between two updates was spent on something else, if steps are not that slow."""
@@ -57,6 +58,8 @@ def hold(seams: Seams) -> None:
     def updated(ledger: Ledger, frame: Any, result: Any, error: BaseException | None) -> None:
         if frame is not None and error is None:
             _step(ledger, loop_in(frame))
+            if recorder.stopped:
+                raise EnoughRecorded
 
     seams.hold(BaseOptimizer, "apply", updating, updated, anyone=True)
     outside = BaseOptimizer.apply
