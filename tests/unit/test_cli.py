@@ -114,6 +114,15 @@ def test_every_command_has_its_help(answer, command):
     assert said.startswith(f"Usage: fitscope {command} ")
 
 
+def test_the_example_says_what_it_needs(folder, answer, monkeypatch):
+    monkeypatch.setattr("fitscope.cli.demo_.find_spec", lambda name: None)
+    code, _, said = answer("demo")
+    assert (code, said) == (
+        2,
+        "fitscope: the example needs Keras and a backend: pip install 'fitscope[tensorflow]'.\n",
+    )
+
+
 # --- what is imported --------------------------------------------------------------------------------------
 
 
