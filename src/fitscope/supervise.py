@@ -241,7 +241,7 @@ class _Supervisor:
             raise FitscopeError(f"{command[0]} cannot be started: {error.strerror}.") from error
         finally:
             os.close(arrives)
-        self._described = False
+        self._described: Path | None = None
         self._words: dict[str, Any] = {}
         self._meter: machine.Meter | None = None
 
@@ -310,15 +310,16 @@ class _Supervisor:
 
     def _make_meter(self) -> machine.Meter | None:
         with contextlib.suppress(Exception):
-            return machine.Meter(self._child.pid, self.started, lambda line: append(self.path, line))
+            return machine.Meter(self._child.pid, self.started, lambda line: append(self.written(), line))
         return None
 
     def _measure(self) -> None:
-        if not is_begun(self.path):
+        path = self.written()
+        if not is_begun(path):
             return
-        if not self._described:
-            self._described = True
-            append(self.path, {"machine": machine.describe()})
+        if self._described != path:
+            self._described = path
+            append(path, {"machine": machine.describe()})
         if self._meter is not None:
             self._meter.read()
 
