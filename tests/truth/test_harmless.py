@@ -105,6 +105,26 @@ model.fit(x, y, verbose=0, callbacks=[Breaks()])
     assert report(tmp_path)["regions"][0]["steps"] == 3
 
 
+def test_a_step_that_torch_compiles_is_compiled_as_without_us(tmp_path):
+    script = (
+        """
+import functools, torch
+torch.compile = functools.partial(torch.compile, backend="eager")
+"""
+        + TRAIN
+        + """
+from torch._dynamo.utils import counters
+model.compile("adam", "mse", metrics=["mae"], jit_compile=True)
+history = model.fit(x, y, epochs=2, verbose=0, validation_split=0.25)
+print(history.history, [weight.tolist() for weight in model.get_weights()])
+print(counters["stats"], sum(counters["graph_break"].values()))
+"""
+    )
+    code, bare, err = run(tmp_path, sys.executable, "train.py", backend="torch", script=script)
+    assert code == 0, err
+    assert run(tmp_path, FITSCOPE, "run", "-o", "it.run", "train.py", backend="torch")[:2] == (0, bare)
+
+
 def test_an_exit_code_is_passed_on(tmp_path):
     code, out, _ = run(
         tmp_path, FITSCOPE, "run", "-o", "it.run", "train.py", script=FIT + "print('out'); sys.exit(3)"

@@ -109,7 +109,7 @@ class Observer:
         training.hold(self.seams, backend)
         loaders.hold(self.seams)
         loops.hold(self.seams, backend)
-        updates.hold(self.seams)
+        updates.hold(self.seams, backend)
         made.hold(self.seams)
         metrics.hold(self.seams, backend)
         capture.hold(self.seams, backend)

@@ -15,6 +15,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from fitscope.observe import loops
+from fitscope.observe.backends import Backend
 from fitscope.observe.calls import Stations
 from fitscope.observe.compiles import count, shapes
 from fitscope.observe.ledger import Ledger, Place, clock
@@ -41,7 +42,7 @@ _compiled: dict[tuple[Place | None, str], Any] = {}
 """Those shapes at the last compilation of each function."""
 
 
-def hold(seams: Seams) -> None:
+def hold(seams: Seams, backend: Backend) -> None:
     """Holds the update of the weights."""
     from keras.src.optimizers.base_optimizer import BaseOptimizer
 
@@ -66,6 +67,8 @@ def hold(seams: Seams) -> None:
 
     @functools.wraps(original)
     def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if backend.compiling():
+            return original(self, *args, **kwargs)
         ledger = ledgers.get(get_ident())
         if ledger is not None and (ledger.call is not None or ledger.loop is not None):
             if ledger.loop is not None and not ledger.loop.updates:
