@@ -105,6 +105,35 @@ model.fit(x, y, verbose=0, callbacks=[Breaks()])
     assert report(tmp_path)["regions"][0]["steps"] == 3
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_traceback_of_an_exception_in_the_input_is_the_same(tmp_path, backend):
+    script = (
+        TRAIN
+        + """
+import traceback
+class Items(keras.utils.PyDataset):
+    def __len__(self):
+        return 20
+    def __getitem__(self, index):
+        if index == 3:
+            raise ValueError("on purpose")
+        return x[:32], y[:32]
+def batches():
+    for index in range(20):
+        yield Items()[index]
+for data in (Items(), batches()):
+    try:
+        model.fit(data, steps_per_epoch=20, verbose=0, shuffle=False)
+    except Exception:
+        print(*(line for line in traceback.format_exc().splitlines() if "File" in line or "purpose" in line))
+"""
+    )
+    code, bare, err = run(tmp_path, sys.executable, "train.py", backend=backend, script=script)
+    assert code == 0, err
+    assert bare.count("on purpose") >= 2
+    assert run(tmp_path, FITSCOPE, "run", "-o", "it.run", "train.py", backend=backend)[:2] == (0, bare)
+
+
 def test_a_step_that_torch_compiles_is_compiled_as_without_us(tmp_path):
     script = (
         """

@@ -3,6 +3,7 @@ import inspect
 import os
 import sys
 import threading
+import traceback
 import types
 from pathlib import Path
 
@@ -251,6 +252,7 @@ def test_an_exception_of_the_held_function_passes_through_as_it_is(seams, error)
     assert caught.value is error
     assert (error.__cause__, error.__context__, error.__suppress_context__) == (None, None, False)
     assert seen == [("token", None, error)]
+    assert {frame.filename for frame in traceback.extract_tb(caught.tb)} == {__file__}
 
 
 @pytest.mark.parametrize(("before", "after"), [(boom, nothing), (nothing, boom)])

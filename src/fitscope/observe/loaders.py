@@ -14,7 +14,7 @@ from fitscope.observe.batches import rows_of
 from fitscope.observe.calls import Call
 from fitscope.observe.ledger import Ledger, Place, clock
 from fitscope.observe.recorder import recorder
-from fitscope.observe.seams import Seams, place_of
+from fitscope.observe.seams import Seams, place_of, without_us
 from fitscope.observe.workers import record_workers
 
 MOST_PEEKS = 3
@@ -40,7 +40,9 @@ class Function:
         stack: list[tuple[int, int]] = self._open.__dict__.setdefault("stack", [])
         stack.append((clock(), time.thread_time_ns()))
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None:  # TensorFlow writes the traceback into the message that the user gets
+            error.__traceback__ = without_us(error.__traceback__)
         stack: list[tuple[int, int]] = self._open.stack
         began, cpu = stack.pop()
         spent, worked = clock() - began, time.thread_time_ns() - cpu

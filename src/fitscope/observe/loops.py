@@ -19,7 +19,7 @@ from fitscope.observe.backends import Backend
 from fitscope.observe.calls import Call, Stations, note_first
 from fitscope.observe.ledger import Ledger, Place, clock
 from fitscope.observe.recorder import Region, recorder
-from fitscope.observe.seams import Seams, in_keras, user_frame
+from fitscope.observe.seams import Seams, in_keras, user_frame, without_us
 from fitscope.observe.workers import record_workers
 
 BODY = "your code in the loop"
@@ -112,6 +112,7 @@ def fetch_by_hand(original: Any, source: str) -> Any:
             batch = original(self)
         except BaseException as error:
             _fetched(ledger, token, error)
+            error.__traceback__ = without_us(error.__traceback__)
             raise
         _fetched(ledger, token, None)
         return batch

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from threading import get_ident
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 from fitscope.observe.ledger import Ledger, Place
@@ -21,6 +21,7 @@ After = Callable[[Ledger, Any, Any, BaseException | None], Any]
 """(ledger, token, result, exception)"""
 
 _PACKAGE = Path(__file__).parent.parent
+_HERE = os.path.dirname(os.path.abspath(__file__))
 # The bundled examples count as a user's.
 _OURS = tuple(str(path) for path in _PACKAGE.iterdir() if path.name != "examples")
 _PACKAGES = {"keras", "tensorflow", "jax", "torch", "tf_keras", "optree"}
@@ -114,6 +115,7 @@ class Seams:
                         after(ledger, token, None, raised)
                     except Exception as error:
                         recorder.fail(error)
+                raised.__traceback__ = without_us(raised.__traceback__)
                 raise
             if ledgers.get(ledger.ident) is ledger:
                 try:
@@ -123,6 +125,25 @@ class Seams:
             return result
 
         return seam
+
+
+def without_us(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames of fitscope.
+
+    Raised again by a bare `raise`, an exception that was given it does not get the frame anew.
+    """
+    while trace is not None and _is_in_here(trace):
+        trace = trace.tb_next
+    current = trace
+    while current is not None:
+        while current.tb_next is not None and _is_in_here(current.tb_next):
+            current.tb_next = current.tb_next.tb_next
+        current = current.tb_next
+    return trace
+
+
+def _is_in_here(trace: TracebackType) -> bool:
+    return trace.tb_frame.f_code.co_filename.startswith(_HERE)
 
 
 def _is_ours() -> bool:

@@ -16,6 +16,7 @@ from fitscope.observe import calibrate, capture, dissect, removals, trial
 from fitscope.observe.observer import observer
 from fitscope.observe.recorder import recorder
 from fitscope.observe.runfile import Sink
+from fitscope.observe.seams import without_us
 from fitscope.version import __version__
 
 RUN = "FITSCOPE_RUN"
@@ -36,7 +37,6 @@ OVERRIDES = "FITSCOPE_OVERRIDES"
 STEADY = "FITSCOPE_STEADY"
 """Environment of a sweep: seconds of training, after the first step and without compiling, that are enough."""
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
 _PACKAGES = ("keras", "tensorflow", "jax", "jaxlib", "torch", "numpy", "tf_keras", "grain")
 
 
@@ -171,18 +171,6 @@ class Process:
         kind = getattr(sys, "last_type", None)
         if self.exit_code is None and isinstance(kind, type):
             self._note_exception(kind)
-
-
-def without_us(trace: Any) -> Any:
-    """A traceback without the frames of fitscope."""
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
-        trace = trace.tb_next
-    current = trace
-    while current is not None:
-        while current.tb_next is not None and current.tb_next.tb_frame.f_code.co_filename.startswith(_HERE):
-            current.tb_next = current.tb_next.tb_next
-        current = current.tb_next
-    return trace
 
 
 def header(started: float) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 from fitscope.observe import loaders, loops
 from fitscope.observe.ledger import Place, clock
 from fitscope.observe.recorder import recorder
-from fitscope.observe.seams import Seams, is_library, is_user, place_of, user_frame
+from fitscope.observe.seams import Seams, is_library, is_user, place_of, user_frame, without_us
 
 _made: weakref.WeakKeyDictionary[Any, Place] = weakref.WeakKeyDictionary()
 
@@ -152,7 +152,9 @@ class _Inside:
     def __enter__(self) -> None:
         self._began.__dict__.setdefault("stack", []).append(clock())
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None:
+            error.__traceback__ = without_us(error.__traceback__)
         spent = clock() - self._began.stack.pop()
         root = loaders.training_root()
         if root is not None:
