@@ -250,7 +250,7 @@ def test_other_trainings_end_early_too(tmp_path, training):
 for _ in range(10**9):
     if {training == "predict"}:
         model.predict(np.tile(x, (3000, 1)), verbose=0)
-    loss = ((model(x[:32]) - y[:32]) ** 2).mean()
+    loss = ((model(x[:32]) - keras.ops.convert_to_tensor(y[:32])) ** 2).mean()
     model.zero_grad()
     loss.backward()
     model.optimizer.apply([weight.value.grad for weight in model.trainable_weights], model.trainable_weights)
@@ -262,7 +262,8 @@ for _ in range(10**9):
     assert [region["call"] for region in report(tmp_path)["regions"]] == [training]
 
 
-def test_tensorflow_hanging_at_its_end_does_not_hang_us(tmp_path):
+@pytest.mark.parametrize("leave", ["sys.exit(3)", "raise SystemExit(3)"])
+def test_tensorflow_hanging_at_its_end_does_not_hang_us(tmp_path, leave):
     script = (
         TRAIN
         + """
@@ -275,10 +276,10 @@ data = data.map(lambda a, b: (tf.ensure_shape(tf.numpy_function(slow, [a], tf.fl
 class Leaves(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         if batch == 30:
-            sys.exit(3)
+            LEAVE
 model.fit(data, steps_per_epoch=100, verbose=0, callbacks=[Leaves()])
 """
-    )
+    ).replace("LEAVE", leave)
     code, _, err = run(tmp_path, FITSCOPE, "run", "-o", "it.run", "train.py", backend="tensorflow", script=script)
     assert code == 3, err
     assert report(tmp_path)["regions"][0]["steps"] == 30

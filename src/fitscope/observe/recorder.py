@@ -142,6 +142,8 @@ class Recorder:
         self.failure: str | None = None
         self.deadline_ns: int | None = None
         self.stopped = False
+        self.left: SystemExit | None = None
+        """What went through a training to end the script, if anything did."""
         self.on_first_region: list[Callable[[], None]] = []
         self.ticks: list[Callable[[float], None]] = []
         self._sinks: list[Sink] = []

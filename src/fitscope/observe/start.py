@@ -155,22 +155,26 @@ class Process:
         leave = sys.exit
 
         def exit(status: Any = None, /) -> Any:
-            code = 0 if status is None else status if isinstance(status, int) else 1
-            self.exit_code = code
-            self.ended = "exit" if code else "completed"
+            self._note_exit(status)
             leave(status)
 
         sys.exit = exit
+
+    def _note_exit(self, status: Any) -> None:
+        self.exit_code = 0 if status is None else status if isinstance(status, int) else 1
+        self.ended = "exit" if self.exit_code else "completed"
 
     def _note_exception(self, kind: Any) -> None:
         self.ended = "interrupted" if issubclass(kind, KeyboardInterrupt) else "exception"
         self.exit_code = 130 if self.ended == "interrupted" else 1
 
     def _note_unhandled(self) -> None:
-        """The script's own `sys.excepthook` has taken the place of ours."""
+        """What neither our `sys.excepthook` was told, because the script has its own, nor our `sys.exit`."""
         kind = getattr(sys, "last_type", None)
         if self.exit_code is None and isinstance(kind, type):
             self._note_exception(kind)
+        elif self.exit_code is None and recorder.left is not None:
+            self._note_exit(recorder.left.code)
 
 
 def header(started: float) -> dict[str, Any]:

@@ -116,6 +116,8 @@ def _ending(kind: str, backend: Backend) -> Any:
                     metrics.note(ledger, call, backend.device())
                     memory.note(ledger, call)
             end(ledger, call)
+            if isinstance(error, SystemExit):
+                recorder.left = SystemExit(error.code)
             if recorder.stopped and call.outer is None and error is None:
                 raise stepping.EnoughRecorded
 
