@@ -364,6 +364,30 @@ if __name__ == "__main__":
     assert report(tmp_path)["regions"][0]["workers"] == ["PyDataset: 2 worker processes"]
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_trainings_in_processes_of_their_own_are_recorded(tmp_path, method):
+    script = (
+        TRAIN
+        + f"""
+import multiprocessing
+def fold(number):
+    model.fit(x, y, epochs=number, verbose=0)
+if __name__ == "__main__":
+    processes = multiprocessing.get_context("{method}")
+    for number in (2, 3):
+        process = processes.Process(target=fold, args=(number,))
+        process.start()
+        process.join()
+    print("done")
+"""
+    )
+    code, out, err = run(tmp_path, FITSCOPE, "run", "-o", "it.run", "train.py", backend="torch", script=script)
+    assert (code, out) == (0, "done\n"), err
+    assert "fit  train.py" in err
+    found = sorted(report(tmp_path, path.name)["regions"][0]["epochs"] for path in tmp_path.glob("*.run"))
+    assert found == [2, 3]
+
+
 def test_a_script_that_works_on_after_a_training_in_another_process_is_left_alone(tmp_path):
     (tmp_path / "train.py").write_text(FIT)
     launcher = (

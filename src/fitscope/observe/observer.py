@@ -60,6 +60,11 @@ class Observer:
             if recorder.regions:
                 self._sampler.start()
 
+    def look_on(self) -> None:
+        """The sampler's thread, which a forked child has not got."""
+        self._sampler = Sampler(recorder)
+        self._sampler.start()
+
     def unwatch(self) -> None:
         """Somebody stopped watching."""
         with self._lock:

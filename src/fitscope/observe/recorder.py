@@ -167,8 +167,10 @@ class Recorder:
         root = self.tree.node(NOWHERE, "region", call, where, ledger.ident)
         if root not in self.regions:
             self.regions[root] = Region()
-            while self.on_first_region:
-                self.on_first_region.pop()()
+            waiting = self.on_first_region[:]
+            self.on_first_region.clear()
+            for each in waiting[::-1]:
+                each()
         return root
 
     def dismiss(self, ledger: Ledger) -> None:
@@ -253,8 +255,15 @@ class Recorder:
             self.own.row("writing")[0] += time.thread_time_ns() - began
 
     def silence(self) -> None:
-        """In a forked child: nothing is recorded and nothing is written there."""
+        """In a forked child: what was measured is its parent's, and nothing is written there."""
         self.ledgers.clear()
+        self.regions.clear()
+        self.facts, self._facts_known = list(self.lasting.values()), set(self.lasting)
+        for rows in (self.tree.spent, self.tree.counts):
+            rows[:] = [0] * len(rows)
+        for table in filter(lambda each: isinstance(each, Table), vars(self).values()):
+            for row in table.rows:
+                row[:] = [0] * table.width
         self._sinks.clear()
         self._writer = None
         self._flushing = threading.Lock()

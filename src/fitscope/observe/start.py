@@ -74,6 +74,7 @@ class Process:
         if os.environ.get(LAYERS):
             dissect.arm(self.path, float(os.environ[LAYERS]))
         observer.watch()
+        os.register_at_fork(after_in_child=self._forked)
         self._note_signals()
         self._note_exceptions()
         atexit.register(self.finish)
@@ -84,6 +85,23 @@ class Process:
             recorder.add_sink(self.sink)
             recorder.fact("seam", seconds=calibrate.passage_seconds())
             recorder.fact("versions", versions=versions())
+
+    def _forked(self) -> None:
+        """A child may train, too: a fold, a trial. Most are workers that do not, though they may read a dataset."""
+        self.sink, self.supervised, self.started = None, False, time.time()
+        recorder.on_first_region.append(self._open_in_child)
+
+    def _open_in_child(self) -> None:
+        latest = recorder.tree.nodes[next(reversed(recorder.regions))]
+        if latest.name == "loop":
+            recorder.on_first_region.append(self._open_in_child)
+            return
+        self.pid = os.getpid()
+        self._open()
+        observer.look_on()
+        exits: Any = sys.modules.get("multiprocessing.util")
+        if exits is not None:
+            exits.Finalize(None, self.finish, exitpriority=0)  # such children run no exit handlers
 
     def _header(self) -> dict[str, Any]:
         """With the words and the folder that the script was started with: it may have left both since."""
@@ -101,12 +119,13 @@ class Process:
             return
         with contextlib.suppress(KeyboardInterrupt):  # of somebody who cannot wait for it
             self._finish()
+        self.pid = 0
 
     def _finish(self) -> None:
         self._note_unhandled()
         note_legacy()
         capture.finish()
-        if self.sink is None and self.supervised:
+        if self.sink is None and self.supervised and not self.path.is_file():
             self._open()
         if self.sink is None:
             return
