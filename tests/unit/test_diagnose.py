@@ -561,6 +561,22 @@ def test_a_cache_that_a_take_keeps_from_its_end_is_misplaced():
     assert "misplaced-cache" not in names(cached([], loads_anew=True))
 
 
+@pytest.mark.parametrize(("order", "found"), [("repeat cache", True), ("cache repeat", False)])
+def test_a_cache_behind_an_endless_repeat_is_never_read(order, found):
+    kinds = ("tensorslice", "map", *order.split(), "batch")
+    written = [{"kind": kind, "where": Where("train.py", line)} for line, kind in enumerate(kinds, start=10)]
+    next(stage for stage in written if stage["kind"] == "repeat")["size"] = -1
+    fact = {"fact": "pipeline", "stages": written[::-1]}
+    parts = {("data", "tf.data"): 25, ("step", "step"): 15}
+    # Of the passes of a repeat only one is seen: no stage explains the wait.
+    report = training(parts, steps=400, epochs=4, facts=[fact])
+    assert names(report) == (["misplaced-cache"] if found else ["input-bound"])
+    if found:
+        assert report.findings[0].where == Where("train.py", 13)
+    alone = training(parts, steps=400, epochs=1, facts=[fact])
+    assert names(alone) == ["input-bound"]
+
+
 @pytest.mark.parametrize(("between", "found"), [({}, True), ({"kind": "shuffle"}, True), ({"random": True}, False)])
 def test_a_cache_with_the_work_behind_it_is_misplaced_also_where_a_shuffle_is_between(between, found):
     kinds = ("tensorslice", "cache", "map", "map", "batch")
@@ -631,6 +647,22 @@ def test_a_map_that_was_joined_with_the_batch_still_works_example_by_example():
     assert names(report)[0] == "per-example-work"
     assert "64 times for each batch" in report.findings[0].says
     assert "per-example-work" not in names(windows(300e-6))
+
+
+@pytest.mark.parametrize(("kind", "found"), [("Window", True), ("TensorSlice", False)])
+def test_datasets_that_are_opened_for_each_example_are_work_on_single_examples(kind, found):
+    kinds = ["tensorslice", "interleave", "batch"]
+    written = [{"kind": each, "where": Where("train.py", line)} for line, each in enumerate(kinds, start=10)]
+    stages = [
+        Stage(kind, None, 0.0001, 1, 32.0, batches=1000),  # of ten datasets that take turns, each in all batches
+        Stage("Interleave", Where("train.py", 11), 0.0002, 1, 64.0, batches=500),
+    ]
+    fact = {"fact": "pipeline", "stages": written[::-1]}
+    report = training({("data", "tf.data"): 10, ("step", "step"): 5}, steps=500, stages=stages, facts=[fact])
+    assert names(report) == (["per-example-work"] if found else ["input-bound"])
+    if found:
+        assert report.findings[0].where == Where("train.py", 11)
+        assert "64 times for each batch" in report.findings[0].says
 
 
 def sampled(tmp_path, source, phase, name, call="fit", backend="torch"):

@@ -12,7 +12,7 @@ from fitscope.effects import changes_in_place, changes_outside, set_later, state
 from fitscope.model import Stage, Where
 from fitscope.names import COMPREHENSIONS, Function, listed
 from fitscope.pipelines import Chain, Link
-from fitscope.rules.case import FEW_LOOKS, Case, Input, counted, share
+from fitscope.rules.case import FEW_LOOKS, LEAST_WAIT, Case, Input, counted, share
 from fitscope.rules.input import InputRule, line_of
 from fitscope.rules.rule import Cause, Hit, example
 from fitscope.source import Script
@@ -348,11 +348,11 @@ class MisplacedCache(InputRule):
 
     A `cache` before the expensive stage keeps what was cheap to make; one behind a random stage freezes the
     augmentation, and all epochs see the same pictures; one whose pass is cut short (by `take` behind it or by
-    `steps_per_epoch`) is never completed and never used.
+    `steps_per_epoch`), or never ends (a `repeat` without end before it), is never completed and never used.
 
     fitscope says so when the training waits for data, the pipeline has a `cache`, and the slowest stage is a
-    deterministic one behind it, or one before it that a `take` keeps at work in every pass; or, from the source, when
-    a random map stands before it.
+    deterministic one behind it, or one before it that a `take` or an endless `repeat` keeps at work in every pass; or,
+    from the source, when a random map stands before it.
 
     Change: put `.cache()` directly behind the last expensive deterministic stage, before shuffling and random
     stages.
@@ -368,6 +368,8 @@ class MisplacedCache(InputRule):
         """A cache with the slowest, deterministic stage behind it."""
         kinds = [stage["kind"] for stage in data.pipeline]
         written = _slowest_written(data)
+        if _is_endless(data.pipeline, kinds) and written not in data.pipeline[kinds.index("cache") :]:
+            return self._never_read(case, data, data.pipeline[kinds.index("cache")])
         if "cache" not in kinds or written not in data.pipeline or data.function is not None or data.passes < 2:
             return None
         cache = len(kinds) - 1 - kinds[::-1].index("cache")
@@ -392,6 +394,21 @@ class MisplacedCache(InputRule):
                 if shuffled
                 else "Move .cache() behind the last expensive map that is not random."
             ),
+            claims=data.claims,
+            shares=data.shares,
+        )
+
+    def _never_read(self, case: Case, data: Input, cache: dict[str, Any]) -> Cause | None:
+        """A cache of data that has no end: it grows all along, and every epoch is loaded anew."""
+        region = data.region
+        if region.epochs < 2 or data.function is not None or not case.matters(data.usual_wait * region.steps, LEAST_WAIT):
+            return None
+        return Cause(
+            says="The cache is never read: the data before it is repeated without end, so that it is never complete.",
+            where=line_of(cache),
+            evidence=(*data.evidence(), counted("epochs", region.epochs)),
+            saves=case.saves(data.saved(1 / region.epochs)),
+            remedy="Put .cache() before .repeat(): the first pass over the data fills it. It takes no more memory then.",
             claims=data.claims,
             shares=data.shares,
         )
@@ -448,6 +465,12 @@ class MisplacedCache(InputRule):
                     "This cache keeps what is in memory already, and not what is decoded from it.",
                     "Put .cache() behind the map that decodes, if the result fits into memory.",
                 )
+
+
+def _is_endless(pipeline: list[dict[str, Any]], kinds: list[str]) -> bool:
+    """Whether a pipeline repeats its data without end, and keeps it only behind that."""
+    before = pipeline[: kinds.index("cache")] if "cache" in kinds else []
+    return any(stage["kind"] == "repeat" and (stage.get("size") or 0) < 0 for stage in before)
 
 
 def _cut_short(script: Script, chain: Chain, cache: Link) -> bool:

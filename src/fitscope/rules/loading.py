@@ -22,6 +22,9 @@ CHEAPER_THAN_WORKERS = 43
 """The rank of work on single values: as work on arrays it takes next to nothing, while workers share all of it."""
 OF_ARRAYS = ("PIL.", "cv2.", "keras.", "librosa.", "numpy.", "scipy.", "skimage.", "tensorflow.", "torch.")
 """What works on whole arrays, also in a loop."""
+MAKE_DATASETS = ("flatmap", "interleave", "window")
+"""Stages whose elements are datasets, or are made of such."""
+MANY_WINDOWS = 8
 MOSTLY_THERE = 0.6
 """The share of looks at the loading code from which on a line is what it does."""
 
@@ -194,7 +197,8 @@ class PerExampleWork(InputRule):
     per row that price is paid a thousand times for one batch.
 
     fitscope says so when the training waits for data and the slow stage, map or generator ran many times for
-    each batch, or the hot line of a loading function stands in a loop over examples.
+    each batch, when `window` makes a dataset of each example and no stage explains the wait (opening a dataset is no
+    stage's time), or when the hot line of a loading function stands in a loop over examples.
 
     Change: batch first and map then, with operations that take the whole batch; let a generator yield batches;
     replace a generator over arrays by `from_tensor_slices`.
@@ -211,6 +215,7 @@ class PerExampleWork(InputRule):
         function, slowest, rank, remaining = data.function, data.slowest, self.rank, 0.02
         if data.generator_waits:
             return None
+        windows = _windows_per_batch(data)
         if data.generates and slowest is not None and (slowest.elements_per_batch or 0) >= 4:
             where, calls, name = slowest.where, slowest.elements_per_batch or 0.0, "the generator"
         elif function is not None and data.computes and data.per_example >= 4:
@@ -228,6 +233,9 @@ class PerExampleWork(InputRule):
             rank = CHEAPER_THAN_KEEPING
             each = (slowest.seconds_per_batch or 0.0) / max(1.0, calls)
             remaining = max(remaining, 1 - CALL / each) if each else remaining
+        elif function is None and slowest is None and windows >= MANY_WINDOWS:
+            outer = [stage["where"] for stage in data.pipeline if stage["kind"] in MAKE_DATASETS and stage.get("where")]
+            where, calls, name, rank = next(iter(outer), None), windows, "window", CHEAPER_THAN_KEEPING
         else:
             return None
         often = f" {calls:,.0f} times for each batch" if calls else " example by example"
@@ -267,6 +275,12 @@ def _cheap_per_element(data: Input) -> bool:
     work = sum(data.busy(stage) for stage in tiny)
     total = sum(data.busy(stage) for stage in data.native)
     return bool(tiny) and work >= 0.6 * total and max(each) < 100e-6
+
+
+def _windows_per_batch(data: Input) -> float:
+    """How many datasets `window` makes for one batch."""
+    made = sum((s.elements_per_batch or 0.0) * (s.batches or data.batches) for s in data.native if s.name == "Window")
+    return made / data.batches
 
 
 def _calls_per_batch(data: Input, stage: Stage) -> float:
