@@ -329,7 +329,7 @@ class _Reader:
             ended=str(self.end.get("ended", "killed")),
             exit_code=self.end.get("exit_code"),
             backend=backend.get("backend"),
-            versions=next((fact["versions"] for fact in self.facts if fact["fact"] == "versions"), {}),
+            versions=dict(next((fact["versions"] for fact in self.facts if fact["fact"] == "versions"), {})),
             machine=self.machine,
             nodes=self._nodes(),
             called=self._called(),

@@ -63,6 +63,7 @@ def answer(monkeypatch, capsys):
         (["run"], 2, "fitscope: say which script to run"),
         (["show", "garbage.run"], 2, "fitscope: garbage.run is not a fitscope run file"),
         (["list"], 0, "There are no runs in .fitscope/"),
+        (["list", "nowhere"], 2, "fitscope: nowhere is no folder"),
     ],
 )
 def test_a_mistake_of_the_user_is_one_sentence_and_an_exit_code(folder, words, code, sentence):

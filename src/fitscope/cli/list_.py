@@ -44,6 +44,8 @@ def command(folder: Path | None, keep: int | None) -> None:
     `keep = 50` in [tool.fitscope] of pyproject.toml removes older runs after each `fitscope run`. Only files are
     removed that have the names which fitscope gives, as train-20261117-021133.run; one that you named with -o stays.
     """
+    if folder is not None and not folder.is_dir():
+        raise FitscopeError(f"{folder} is no folder: name the one that the runs are in.")
     folder = folder or Path(store.FOLDER)
     if keep is not None:
         removed = store.prune(folder, keep)
