@@ -332,8 +332,6 @@ def input_with_five_steps_per_execution():
 
 @case
 def input_with_jit_compile():
-    if BACKEND == "torch":
-        return {"skip": "torch.compile has not been tried yet"}
     return {"input": input_case(Items, jit_compile=True)(lambda: time.sleep(0.02))}
 
 

@@ -87,6 +87,7 @@ def check(case, backend, name):
         for region in account["regions"]:
             total = sum(part["seconds"] for part in region["parts"])
             assert total == pytest.approx(region["wall_seconds"], rel=1e-3)
+            assert min(part["seconds"] for part in region["parts"]) > -1e-4
             if region["epochs"]:
                 epochs = region["course"]["epochs"]
                 assert (epochs[0]["first"], epochs[-1]["last"]) == (1, region["epochs"])

@@ -746,6 +746,17 @@ def test_a_hook_that_waits_for_a_socket_is_in_the_network(tmp_path):
     assert sampled(tmp_path, "import multiprocessing\nanswer = link.recv()\n", *hook) == ["blocking-callback"]
 
 
+@pytest.mark.parametrize(("seconds", "found"), [(0.5, []), (1.2, ["network-in-callback"])])
+def test_a_request_per_epoch_is_nobodys_fault_where_it_is_brief(seconds, found):
+    tree = Tree()
+    root = tree.region("fit", TRAIN)
+    hook = tree.add(root, "callback", "Rate.on_epoch_begin", seconds, count=40)
+    tree.add(root, "step", "step", 10 - seconds)
+    looks = (Sampled(hook, Where("train.py", 9), "send", 50, "network"),)
+    run = tree.run(called={root: Called(1, 1000, 40)}, sampled=looks, backend="jax")
+    assert names(diagnose(run, account(run))) == found
+
+
 def test_numpy_in_a_function_that_the_step_calls_is_python_in_the_model(tmp_path):
     source = "import numpy as np\ndef smooth(x):\n    return np.median(x, axis=-1)\n"
     assert sampled(tmp_path, source, "step", "the model") == ["python-in-model"]

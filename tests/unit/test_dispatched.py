@@ -98,6 +98,20 @@ def spent(ledger, *nodes):
     return [ledger.spent[node] / MS for node in nodes]
 
 
+def test_compiling_while_earlier_steps_are_computed_is_compiling(validation, clock):
+    steps, ledger, fit, inner = told(validation)
+    ledger.enter(inner.step)
+    clock.passes(0.030)
+    for _ in range(3):
+        steps.step_done()
+    clock.passes(0.005)
+    compiled = inner.compile("XLA")
+    ledger.move(inner.step, compiled, 33 * MS)  # as JAX tells when it is over
+    ledger.enter(inner.loop)
+    steps.settle()
+    assert spent(ledger, inner.step, compiled, fit.wait) == [0, 33, 2]
+
+
 def test_what_a_validation_waits_for_while_the_training_is_computed_belongs_to_the_training(validation, clock):
     steps, ledger, fit, inner = told(validation)
     ledger.enter(inner.data)

@@ -109,9 +109,11 @@ class Backlog:
         self._taken = {node: max(0, spent[node] - before) for node, before in self._before.items()}
 
     def charge(self) -> None:
-        """Gives the steps what is theirs."""
+        """Gives the steps what is theirs, but for what was found to be something else: compiling, for instance."""
+        spent = self._spent(tuple(self._taken))
         for node, taken in self._taken.items():
-            self._ledger.move(node, self.target, taken)
+            left = max(0, spent[node] - self._before[node])
+            self._ledger.move(node, self.target, min(taken, left))
 
     def _spent(self, nodes: tuple[int, ...]) -> dict[int, int]:
         """What was spent at nodes, and is being spent now."""

@@ -334,7 +334,8 @@ class NetworkInCallback(CallbackRule):
 
     A request takes milliseconds at best; after every batch that is the time of many steps.
 
-    fitscope says so when a hook takes at least 3 % of the training and most looks found it in network code.
+    fitscope says so when a hook takes at least 3 % of the training (one that is called once per epoch 50 ms each time
+    or 10 % of the training) and most looks found it in network code.
 
     Change: collect the records and send many in one request, once per epoch or beside the training: with
     `fitscope.Background(callback)` a callback that has `on_train_batches_end(batches, logs)` gets all that wait at
@@ -348,7 +349,7 @@ class NetworkInCallback(CallbackRule):
 
     def of_part(self, case: Case, region: Region, part: Part) -> Cause | None:
         """A hook found in network code."""
-        if not uses_network(case, part) or predicting(part) >= 0.5 * steady(part):
+        if not uses_network(case, part) or predicting(part) >= 0.5 * steady(part) or _is_brief(case, part):
             return None
         line = line_of(part)
         return Cause(
@@ -381,6 +382,12 @@ SLOW_HOOK = 0.05
 """Seconds in an epoch that a callback may take beside a training of short epochs."""
 
 
+def _is_brief(case: Case, part: Part) -> bool:
+    """Whether the hook of an epoch is dear only because the epochs are short."""
+    brief = steady(part) < SLOW_HOOK * part.count and not case.matters(steady(part), 0.1)
+    return brief and not BATCH_HOOK.search(part.name)
+
+
 class SlowEpochCallback(CallbackRule):
     """A callback takes long at the beginning or the end of each epoch.
 
@@ -403,8 +410,8 @@ class SlowEpochCallback(CallbackRule):
             return None
         if "_epoch_" not in part.name or predicting(part) >= 0.4 * steady(part) or uses_network(case, part):
             return None
-        if steady(part) < SLOW_HOOK * part.count and not case.matters(steady(part), 0.1):
-            return None  # it is the epochs that are short
+        if _is_brief(case, part):
+            return None
         line = line_of(part)
         return Cause(
             says=f"The training stands still while {part.name} works.",

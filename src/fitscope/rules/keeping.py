@@ -351,8 +351,8 @@ class MisplacedCache(InputRule):
     `steps_per_epoch`), or never ends (a `repeat` without end before it), is never completed and never used.
 
     fitscope says so when the training waits for data, the pipeline has a `cache`, and the slowest stage is a
-    deterministic one behind it, or one before it that a `take` or an endless `repeat` keeps at work in every pass; or,
-    from the source, when a random map stands before it.
+    deterministic one behind it, or one before it that a `take` or an endless `repeat` keeps at work in every pass;
+    or, from the source, when a random map stands before it.
 
     Change: put `.cache()` directly behind the last expensive deterministic stage, before shuffling and random
     stages.
@@ -401,14 +401,18 @@ class MisplacedCache(InputRule):
     def _never_read(self, case: Case, data: Input, cache: dict[str, Any]) -> Cause | None:
         """A cache of data that has no end: it grows all along, and every epoch is loaded anew."""
         region = data.region
-        if region.epochs < 2 or data.function is not None or not case.matters(data.usual_wait * region.steps, LEAST_WAIT):
+        if (
+            region.epochs < 2
+            or data.function is not None
+            or not case.matters(data.usual_wait * region.steps, LEAST_WAIT)
+        ):
             return None
         return Cause(
             says="The cache is never read: the data before it is repeated without end, so that it is never complete.",
             where=line_of(cache),
             evidence=(*data.evidence(), counted("epochs", region.epochs)),
             saves=case.saves(data.saved(1 / region.epochs)),
-            remedy="Put .cache() before .repeat(): the first pass over the data fills it. It takes no more memory then.",
+            remedy="Put .cache() before .repeat(): the first pass fills it, and then it takes no more memory.",
             claims=data.claims,
             shares=data.shares,
         )

@@ -234,8 +234,8 @@ class PerExampleWork(InputRule):
             each = (slowest.seconds_per_batch or 0.0) / max(1.0, calls)
             remaining = max(remaining, 1 - CALL / each) if each else remaining
         elif function is None and slowest is None and windows >= MANY_WINDOWS:
-            outer = [stage["where"] for stage in data.pipeline if stage["kind"] in MAKE_DATASETS and stage.get("where")]
-            where, calls, name, rank = next(iter(outer), None), windows, "window", CHEAPER_THAN_KEEPING
+            makers = [stage.get("where") for stage in data.pipeline if stage["kind"] in MAKE_DATASETS]
+            where, calls, name, rank = next(filter(None, makers), None), windows, "window", CHEAPER_THAN_KEEPING
         else:
             return None
         often = f" {calls:,.0f} times for each batch" if calls else " example by example"
