@@ -91,6 +91,24 @@ def test_a_library_that_trains_is_not_charged_to_the_line_that_called_it(recordi
     assert counted(recording) == {}
 
 
+def test_looks_that_find_nothing_of_the_users_become_rare_until_one_does(recording, step, monkeypatch):
+    looking = Sampler(recording)
+
+    def look():
+        thread = threading.Thread(target=looking.look)
+        thread.start()
+        thread.join()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sampler, "_user_line", lambda *_, **__: None)
+        for _ in range(sampler.IN_VAIN):
+            assert looking._pause(5.0) == sampler.USUAL
+            look()
+    assert looking._pause(5.0) == sampler.RARELY
+    look()
+    assert looking._pause(5.0) == sampler.USUAL
+
+
 def test_nothing_is_counted_while_nothing_trains(recording, look):
     recording.ledger()
     assert not look()

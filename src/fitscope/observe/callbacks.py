@@ -49,7 +49,10 @@ class Watched(list[Any]):
         ledger = _ledgers.get(get_ident())
         if ledger is None:
             if self.steps.awaits:
-                _step_done(self.steps)
+                try:
+                    self.steps.step_done()
+                except Exception as error:  # in Keras' pool of threads, where it would end the training
+                    recorder.fail(error)
                 if not self.any_batch_end and len(self) == self._number and sys._getframe(1).f_code in _after_batches:
                     return iter(())  # Keras' pool: none of them has a hook there, so they need not be asked
             return self._beside() if self.any_batch_end and _ledgers else list.__iter__(self)
@@ -79,14 +82,6 @@ class Watched(list[Any]):
             nodes = [_node(stations, callback, hook) for callback in list.__iter__(self)]
             plan = self._plans[hook] = (stations.root, len(self), nodes if any(nodes) else [])
         return plan[2]
-
-
-def _step_done(steps: Dispatched) -> None:
-    """In one of Keras' pool threads, whose exceptions would end the training."""
-    try:
-        steps.step_done()
-    except Exception as error:
-        recorder.fail(error)
 
 
 def _timed(ledger: Ledger, callbacks: Iterator[Any], nodes: list[int]) -> Iterator[Any]:

@@ -25,6 +25,9 @@ OFTEN, USUAL, RARELY = 0.02, 0.05, 0.1
 FIRST_STEPS = 20
 BRIEF, LONG = 2.0, 20.0
 """Seconds of training: so long there are many looks at first steps at the most, and from then on few at anything."""
+IN_VAIN = 5
+"""Looks in a row that found nothing of the user's, after which they are rare until one does: each takes a part of
+the steps, however short these are, and lines are told by the looks that found one."""
 
 PROMPT = 100
 """Microseconds after which the sampler asks for the interpreter right before a look; Python's own 5 ms hide shorter
@@ -46,6 +49,7 @@ class Sampler:
         self._running = threading.Lock()
         """Held while it looks on. To wait for a plain lock takes a fraction of what `Event.wait` does in Python."""
         self._thread: threading.Thread | None = None
+        self._in_vain = 0
         self.prompt_turns = PromptTurns()
 
     def start(self) -> None:
@@ -96,8 +100,9 @@ class Sampler:
         if looked >= LONG:
             return RARELY
         regions = list(self._recorder.regions.values())
-        first = looked < BRIEF and any(region.steps < FIRST_STEPS for region in regions)
-        return OFTEN if first else USUAL
+        if looked < BRIEF and any(region.steps < FIRST_STEPS for region in regions):
+            return OFTEN
+        return RARELY if self._in_vain >= IN_VAIN else USUAL
 
     def look(self) -> bool:
         """Counts one sample for each thread in the user's code; says whether something trains now."""
@@ -111,6 +116,7 @@ class Sampler:
         tree = self._recorder.tree
         root = tree.path(next(iter(busy.values())).node)[0]
         me = threading.get_ident()
+        self._in_vain += 1
         for ident, file in innermost_files().items():
             if ident == me:
                 continue
@@ -119,12 +125,16 @@ class Sampler:
                 node = training.node
                 found = _user_line(stack_of(ident), within_training=True)
                 if found is not None and training.node == node:
-                    self._recorder.lines.row(node, *found)[0] += 1
+                    self._count(node, found)
             elif ident not in ledgers and not is_idle(file):
                 found = _user_line(stack_of(ident), within_training=False)
                 if found is not None:
-                    self._recorder.lines.row(-root, *found)[0] += 1
+                    self._count(-root, found)
         return True
+
+    def _count(self, node: int, found: tuple[str, int, str, str]) -> None:
+        self._recorder.lines.row(node, *found)[0] += 1
+        self._in_vain = 0
 
 
 def _look_outside(ledger: Ledger) -> None:
