@@ -69,13 +69,13 @@ def hold(seams: Seams, backend: Backend) -> None:
     from keras.src.trainers.compile_utils import CompileMetrics, MetricsList
 
     original = MetricsList.update_state
-    ledgers = recorder.ledgers
+    ledgers, compiling = recorder.ledgers, backend.compiling()
     timing: set[int] = set()
     """The trainings whose present step is timed."""
 
     @functools.wraps(original)
     def update_state(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        if backend.compiling():
+        if compiling():
             return original(self, y_true, y_pred, sample_weight)
         ledger = ledgers.get(get_ident())
         call = ledger.call if ledger is not None else None
@@ -105,7 +105,7 @@ def hold(seams: Seams, backend: Backend) -> None:
 
     @functools.wraps(read)
     def result(self: Any) -> Any:
-        if not timing or backend.compiling():  # in nine of ten eager steps
+        if not timing or compiling():  # in nine of ten eager steps
             return read(self)
         ledger = ledgers.get(get_ident())
         call = ledger.call if ledger is not None else None

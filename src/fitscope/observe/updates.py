@@ -46,7 +46,7 @@ def hold(seams: Seams, backend: Backend) -> None:
     """Holds the update of the weights."""
     from keras.src.optimizers.base_optimizer import BaseOptimizer
 
-    original, ledgers = BaseOptimizer.apply, recorder.ledgers
+    original, ledgers, compiling = BaseOptimizer.apply, recorder.ledgers, backend.compiling()
 
     def updating(ledger: Ledger, optimizer: Any, args: Any, kwargs: Any) -> Any:
         given = _gradients(args, kwargs)
@@ -67,7 +67,7 @@ def hold(seams: Seams, backend: Backend) -> None:
 
     @functools.wraps(original)
     def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if backend.compiling():
+        if compiling():
             return original(self, *args, **kwargs)
         ledger = ledgers.get(get_ident())
         if ledger is not None and (ledger.call is not None or ledger.loop is not None):

@@ -68,8 +68,8 @@ class Backend(Protocol):
         Gives what makes one step and waits for its end, the batch, and what is different from the model's own step.
         """
 
-    def compiling(self) -> bool:
-        """Whether a compiler goes through Python code just now that nothing of ours may be in."""
+    def compiling(self) -> Callable[[], bool]:
+        """What tells whether a compiler goes through Python code just now that nothing of ours may be in."""
 
     def extent(self, traced: Any) -> int:
         """How far the trace of a step has come."""

@@ -136,9 +136,9 @@ def repeat_step(model: Any, function: Any, arguments: tuple[Any, ...]) -> tuple[
     return step, batch, []
 
 
-def compiling() -> bool:
-    """Whether a compiler goes through Python code just now that nothing of ours may be in."""
-    return False  # a step is traced with whatever Python does meanwhile
+def compiling() -> Callable[[], bool]:
+    """What tells whether a compiler goes through Python code just now that nothing of ours may be in."""
+    return bool  # never: a step is traced with whatever Python does meanwhile
 
 
 def extent(traced: Any) -> int:

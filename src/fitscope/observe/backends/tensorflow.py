@@ -166,9 +166,9 @@ def _as_loose_as(given: Any, parts: Any) -> Any:
     return tf.nest.map_structure(loose, given, parts)
 
 
-def compiling() -> bool:
-    """Whether a compiler goes through Python code just now that nothing of ours may be in."""
-    return False  # a graph is traced with whatever Python does meanwhile
+def compiling() -> Callable[[], bool]:
+    """What tells whether a compiler goes through Python code just now that nothing of ours may be in."""
+    return bool  # never: a graph is traced with whatever Python does meanwhile
 
 
 def extent(traced: Any) -> int:

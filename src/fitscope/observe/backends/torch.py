@@ -123,9 +123,10 @@ def repeat_step(model: Any, function: Any, arguments: tuple[Any, ...]) -> tuple[
     return step, batches[0], notes
 
 
-def compiling() -> bool:
-    """Whether a compiler goes through Python code just now that nothing of ours may be in."""
-    return bool(sys.modules["torch"].compiler.is_compiling())
+def compiling() -> Callable[[], bool]:
+    """What tells whether a compiler goes through Python code just now that nothing of ours may be in."""
+    is_compiling: Callable[[], bool] = sys.modules["torch"].compiler.is_compiling
+    return is_compiling
 
 
 def extent(traced: Any) -> int:
