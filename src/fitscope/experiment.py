@@ -493,7 +493,7 @@ def _wait(
     """Waits for a child and measures the machine once a second; None if the time is over."""
     meter: machine.Meter | None = None
     with contextlib.suppress(Exception):
-        meter = machine.Meter(child.pid, samples.started, samples.add, keeps_count=True)
+        meter = machine.Meter(child.pid, samples.started, samples.add)
     while True:
         try:
             code = child.wait(timeout=1.0)

@@ -158,20 +158,17 @@ def processor_seconds(pid: int) -> float:
 class Meter:
     """Reads once a second what a process and its children, the cores and the GPUs are doing.
 
-    It may run inside the process that trains. Looking for children and at every thread goes through many files, so
-    that is done more and more rarely.
+    It may run inside the process that trains. Looking at every thread goes through many files, so that is done more
+    and more rarely.
     """
 
-    def __init__(
-        self, pid: int, started: float, write: Callable[[dict[str, Any]], None], *, keeps_count: bool = False
-    ) -> None:
-        """`keeps_count`: looks for children each time, so that no new worker passes for another program."""
+    def __init__(self, pid: int, started: float, write: Callable[[dict[str, Any]], None]) -> None:
         self._process = psutil.Process(pid)
-        self._keeps_count = keeps_count
         self._started = started
         self._write = write
-        self._family: list[psutil.Process] = [self._process]
-        self._find_children()
+        self._known = set(psutil.pids())
+        """The processes of the machine that were there at the last look: a child is one that came since."""
+        self._family = [self._process, *self._process.children(recursive=True)]
         self._worked = sum(map(_worked, self._family))
         """What all of them had worked at the last look; a child that came since then has worked since it began."""
         self._threads: dict[str, tuple[int, int]] = {}
@@ -188,8 +185,7 @@ class Meter:
         if passed < SHORTEST or not self._process.is_running():
             return
         held_up = self._look_closely(now)
-        if self._keeps_count:
-            self._find_children()
+        self._find_children()
         worked, memory, faults = 0.0, 0, 0
         for member in self._family:
             with contextlib.suppress(psutil.Error), member.oneshot():
@@ -213,15 +209,20 @@ class Meter:
         self._write({"t": round(time.time() - self._started, 2), "sample": sample})
 
     def _find_children(self) -> None:
-        with contextlib.suppress(psutil.Error):
-            self._family = [self._process, *self._process.children(recursive=True)]
+        there = set(psutil.pids())
+        family = {member.pid: member for member in self._family if member.pid in there}
+        for pid in sorted(there - self._known):
+            with contextlib.suppress(psutil.Error):
+                process = psutil.Process(pid)
+                if process.ppid() in family:
+                    family[pid] = process
+        self._known, self._family = there, list(family.values())
 
     def _look_closely(self, now: float) -> float | None:
-        """Finds the children; of the time that the process' threads wanted a core, the share without one."""
+        """Of the time that the process' threads wanted a core, the share without one."""
         passed = now - self._looked
         if self._threads and passed < min(MOST_APART, 1 + (now - self._began) / 5):
             return None
-        self._find_children()
         before, self._threads, self._looked = self._threads, _threads(self._process.pid), now
         known = [task for task in self._threads if task in before]
         ran = sum(self._threads[task][0] - before[task][0] for task in known)
