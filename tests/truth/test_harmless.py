@@ -110,7 +110,7 @@ def test_the_traceback_of_an_exception_in_the_input_is_the_same(tmp_path, backen
     script = (
         TRAIN
         + """
-import traceback
+import os, sys, traceback
 class Items(keras.utils.PyDataset):
     def __len__(self):
         return 20
@@ -126,6 +126,8 @@ for data in (Items(), batches()):
         model.fit(data, steps_per_epoch=20, verbose=0, shuffle=False)
     except Exception:
         print(*(line for line in traceback.format_exc().splitlines() if "File" in line or "purpose" in line))
+sys.stdout.flush()
+os._exit(0)  # TensorFlow may hang at the end of a program whose input has failed, with fitscope and without
 """
     )
     code, bare, err = run(tmp_path, sys.executable, "train.py", backend=backend, script=script)
