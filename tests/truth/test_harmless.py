@@ -25,8 +25,11 @@ def start(folder, words, backend="jax", **settings):
 def run(folder, *words, backend="jax", script=None, **settings):
     if script is not None:
         (folder / "train.py").write_text(script)
-    process = start(folder, list(words), backend, **settings)
-    out, err = process.communicate(timeout=240)
+    with start(folder, list(words), backend, **settings) as process:
+        try:
+            out, err = process.communicate(timeout=240)
+        finally:
+            process.kill()
     return process.returncode, out, err
 
 
