@@ -561,10 +561,14 @@ def test_a_cache_that_a_take_keeps_from_its_end_is_misplaced():
     assert "misplaced-cache" not in names(cached([], loads_anew=True))
 
 
-@pytest.mark.parametrize(("order", "found"), [("repeat cache", True), ("cache repeat", False)])
+@pytest.mark.parametrize(
+    ("order", "found"), [("repeat cache", True), ("cache repeat", False), ("repeat cache map", False)]
+)
 def test_a_cache_behind_an_endless_repeat_is_never_read(order, found):
     kinds = ("tensorslice", "map", *order.split(), "batch")
     written = [{"kind": kind, "where": Where("train.py", line)} for line, kind in enumerate(kinds, start=10)]
+    for stage in written:
+        stage |= {"python": False, "random": False} if stage["kind"] == "map" else {}
     next(stage for stage in written if stage["kind"] == "repeat")["size"] = -1
     fact = {"fact": "pipeline", "stages": written[::-1]}
     parts = {("data", "tf.data"): 25, ("step", "step"): 15}
