@@ -46,8 +46,7 @@ class Sampler:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._running = threading.Lock()
-        """Held while it looks on. To wait for a plain lock takes a fraction of what `Event.wait` does in Python."""
+        self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._in_vain = 0
         self.prompt_turns = PromptTurns()
@@ -55,14 +54,12 @@ class Sampler:
     def start(self) -> None:
         """Begins to look."""
         if self._thread is None:
-            self._running.acquire()
             self._thread = threading.Thread(target=self._look_on, name="fitscope-sampler", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
         """Looks no more."""
-        if self._running.locked():
-            self._running.release()
+        self._stopped.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=2)
             self._thread = None
@@ -72,28 +69,20 @@ class Sampler:
         looked = 0.0
         while True:
             rest = self._pause(looked) * pause.uniform(0.5, 1.5)
-            if self._stops_within(rest):
+            if self._stopped.wait(rest):
                 return
             began = time.thread_time_ns()
             try:
                 if not self._recorder.ledgers:
                     continue
                 with self.prompt_turns:
-                    if self._stops_within(pause.uniform(0, MOST_AFTER)):
-                        return
+                    self._stopped.wait(pause.uniform(0, MOST_AFTER))
                     if self.look():
                         looked += rest
             except Exception as error:
                 self._recorder.fail(error)
                 return
             self._recorder.own.row("sampling")[0] += time.thread_time_ns() - began
-
-    def _stops_within(self, seconds: float) -> bool:
-        """Waits so long; true as soon as it is to look no more."""
-        if not self._running.acquire(timeout=seconds):
-            return False
-        self._running.release()
-        return True
 
     def _pause(self, looked: float) -> float:
         """Seconds until the next look, after so many seconds of training."""
